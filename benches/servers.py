@@ -15,7 +15,7 @@ from tests.e2e.workbench import Program, Workbench, until
 from nodes import RDMA
 from remote import PROGRAMS
 
-__all__ = ["FILTER_AND_SCORE", "Servers", "ask"]
+__all__ = ["BENCH_PROFILE", "FILTER_AND_SCORE", "Servers", "ask"]
 
 _HERE = Path(__file__).parent
 _START_TIMEOUT_S = 60.0
@@ -24,7 +24,7 @@ FILTER_AND_SCORE = {
     "filter": {"enabled": [{"name": "HighCommPodFilter"}]},
     "score": {"enabled": [{"name": "LabelMatch", "weight": 1}]},
 }
-_PROFILE = {
+BENCH_PROFILE = {
     "schedulerName": "default-scheduler",
     "plugins": FILTER_AND_SCORE,
     "pluginConfig": [
@@ -107,7 +107,7 @@ class Servers:
             "server": {"host": "127.0.0.1", "port": port},
             "extender": {"nodeCacheCapable": kubeconfig is not None},
             "outOfTree": [*out_of_tree],
-            "profiles": [_PROFILE | (profile or {})],
+            "profiles": [BENCH_PROFILE | (profile or {})],
         }
         if kubeconfig is not None:
             config["cluster"] = {"kubeconfig": str(kubeconfig)}

@@ -5,15 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.e2e.admission_rules import configuration
+
 from figures import FASTER
 from pairing import Block, Pairing
 from report import Record, Row
 from scheduler.stage import SCHEDULER_NAME, Extender, Stage
+from servers import BENCH_PROFILE
 
 __all__ = ["Comparison", "Run", "block", "comparisons", "extenders", "record"]
 
 NONE, PASS, BYTES, GO = "no extender", "pass-through", "Go from bytes", "Go extender"
-NATIVE, PYTHON = "kubextend", "kubextend, Python"
+NATIVE, PYTHON, COMPILED = "kubextend", "kubextend, Python", "compiled rules"
 _HERE = Path(__file__).parent
 _PER_NODE = {"plugins": {"multiPoint": {"enabled": [{"name": "PerNode"}]}}, "pluginConfig": []}
 _AIMS = {
@@ -21,6 +24,8 @@ _AIMS = {
     (True, NATIVE, GO): 1.3,
     (False, NATIVE, GO): 2.0,
 }
+# Beside no extender, by the number of nodes.
+_AIMS_OF_COMPILED = {1_000: 0.95, 5_000: 0.9}
 
 
 @dataclass(frozen=True)
@@ -57,10 +62,13 @@ class Run:
 
     def pods_for(self, name: str) -> int:
         """Return how many pods are scheduled in a turn with the extender of this name."""
-        return {NONE: self.pods_alone, GO: self.pods_of_slow}.get(name, self.pods)
+        fewer_or_more = {NONE: self.pods_alone, COMPILED: self.pods_alone, GO: self.pods_of_slow}
+        return fewer_or_more.get(name, self.pods)
 
     def aim(self, compared: Comparison) -> float | None:
         """Return how many times as fast as the floor ours should be; None: there is no aim."""
+        if compared == Comparison(COMPILED, NONE):
+            return _AIMS_OF_COMPILED.get(self.nodes)
         return _AIMS.get((self.names, compared.ours, compared.floor))
 
 
@@ -71,6 +79,8 @@ def comparisons() -> Iterator[Comparison]:
     yield Comparison(PYTHON, NATIVE)
     yield Comparison(NATIVE, PASS)
     yield Comparison(NATIVE, NONE)
+    yield Comparison(COMPILED, NONE)
+    yield Comparison(COMPILED, NATIVE)
 
 
 def extenders(stage: Stage, run: Run) -> Mapping[str, Extender]:
@@ -93,8 +103,15 @@ def extenders(stage: Stage, run: Run) -> Mapping[str, Extender]:
         Extender(GO, go_extender, names),
         Extender(NATIVE, servers.kubextend(kubeconfig, profile)[0], names),
         Extender(PYTHON, python[0], names),
+        Extender(COMPILED, compiled=_compiled(servers.bench.folder)),
     ]
     return {extender.name: extender for extender in started}
+
+
+def _compiled(folder: Path) -> Path:
+    """Write a configuration with the rules of the other extenders, and return the file."""
+    rules = BENCH_PROFILE | {"schedulerName": SCHEDULER_NAME}
+    return configuration(folder / "compiled.json", [rules])
 
 
 def block(stage: Stage, run: Run, started: Mapping[str, Extender], compared: Comparison) -> Block:

@@ -2,12 +2,14 @@
 
 import json
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import orjson
+from tests.e2e.admission_rules import installed
 from tests.e2e.controlplane import ControlPlane, build_binaries
 from tests.e2e.kubeapi import Api, placed_on
 from tests.e2e.manifests import grant_kubextend
@@ -39,12 +41,15 @@ class Extender:
         url: the extender's URL; None: kube-scheduler runs without an extender.
         names: whether the extender gets names of nodes; False: whole nodes.
         decides: whether the extender keeps pods away from nodes without RDMA.
+        compiled: a configuration of kubextend whose rules kube-apiserver puts on the pods, so that
+            no extender is needed for them; None: the pods are as they are.
     """
 
     name: str
     url: str | None = None
     names: bool = True
     decides: bool = True
+    compiled: Path | None = None
 
 
 class Stage:
@@ -97,7 +102,8 @@ class Stage:
         The method checks that every pod is bound, and to a node with RDMA if the extender decides.
         """
         names = [f"pod-{number:04}" for number in range(pods)]
-        self.api.create_pods(_NAMESPACE, map(_pod, names))
+        with installed(self._plane, extender.compiled) if extender.compiled else nullcontext():
+            self.api.create_pods(_NAMESPACE, map(_pod, names))
         self._runs += 1
         scheduler = Scheduler(self._plane, f"run-{self._runs}", self._configuration(extender))
         try:

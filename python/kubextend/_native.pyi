@@ -38,6 +38,13 @@ class Selector:
     def __new__(cls, text: str) -> Selector: ...
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Return whether a set of labels satisfies every requirement of the selector."""
+    @property
+    def requirements(self) -> list[_Requirement]:
+        """The requirements in the order of their keys: key, operator, sorted values.
+
+        The operators are those of node affinity: ``In``, ``NotIn``, ``Exists``, ``DoesNotExist``,
+        ``Gt``, ``Lt``. The requirement ``a=b`` is ``In`` with one value, ``a!=b`` is ``NotIn``.
+        """
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 

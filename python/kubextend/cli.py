@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from kubextend.cluster.client import Cluster
     from kubextend.config import EnabledPlugin, ExtenderConfiguration, Queue
+    from kubextend.config.admission_rules import PodRules, RuleDecision
     from kubextend.config.kube_versions import KubeVersion
     from kubextend.core import ExtenderArgs, NodeStore
     from kubextend.decisions.explanation import Explanation, Facts
@@ -77,6 +79,20 @@ _config_option = click.option(
     type=click.Path(path_type=Path),
     help="ExtenderConfiguration or KubeSchedulerConfiguration.  [default: HighCommPodFilter runs]",
 )
+_WITH_ADMISSION = "kubextend.with-admission"
+
+
+def _remember_admission(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    ctx.meta[_WITH_ADMISSION] = value
+
+
+_with_admission_option = click.option(
+    "--with-admission",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember_admission,
+    help="Leave out the rules that `kubextend admission` puts on pods.",
+)
 
 
 @main.command()
@@ -84,6 +100,7 @@ _config_option = click.option(
 @click.option("--host", help="Address to listen on.  [default: from the file, else 127.0.0.1]")
 @click.option("--port", type=click.IntRange(1, 65535), help="[default: from the file, else 8888]")
 @click.option("--kubeconfig", help="Use the Kubernetes API with this file.")
+@_with_admission_option
 @click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True)
 @click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True)
 def serve(
@@ -100,13 +117,15 @@ def serve(
 
     given = {"server.host": host, "server.port": port, "cluster.kubeconfig": kubeconfig}
     overrides = {path: value for path, value in given.items() if value is not None}
-    config = _load(config_file, overrides)
+    config = _called(_load(config_file, overrides))
     logs.configure(log_level, log_format)
     for note in config.notes:
         logging.getLogger(__name__).info(note)
     file = None
-    # Standard input ends, and the default configuration never changes.
-    if config_file is not None and str(config_file) != "-":
+    # Standard input ends, and the default configuration never changes. With --with-admission, a
+    # change needs other policies in the cluster first.
+    follows = config_file is not None and str(config_file) != "-" and not _with_admission()
+    if config_file is not None and follows:
         file = discovery.File(config_file, overrides)
     app.serve(config, file=file)
 
@@ -121,26 +140,29 @@ def serve(
 @click.option(
     "--rbac", is_flag=True, help="Print the roles that FILE and its plugins need, and no summary."
 )
+@_with_admission_option
 def check(*, file: Path, scheduler: Path | None, rbac: bool) -> None:
     """Show what FILE would run, or list everything that is wrong."""
     from kubextend import app
+    from kubextend.config.admission_rules import compile_rules
     from kubextend.config.scheduler_comparison import scheduler_differences
     from kubextend.rbac import roles
 
-    config = _load(file, runs_here=False)
+    whole = _load(file, runs_here=False)
+    config = _called(whole)
     app.check(config)
     if rbac:
         click.echo(roles(config), nl=False)
         return
     for line in _summary(config):
         click.echo(line)
+    for line in _admission_summary(compile_rules(whole).decisions):
+        _print_line(line)
     for note in config.notes:
         click.echo(f"note: {note}")
-    if not config.extender.node_cache_capable:
-        click.echo(f"warning: {_EMPTY_NODES}", err=True)
-    for warning in (app.certificate_warning(config), app.idle_warning(config)):
-        if warning:
-            _print_line(f"warning: {warning}", err=True)
+    empty = "" if config.extender.node_cache_capable else _EMPTY_NODES
+    for warning in filter(None, (empty, app.certificate_warning(config), app.idle_warning(config))):
+        _print_line(f"warning: {warning}", err=True)
     if scheduler is None:
         return
     differences = scheduler_differences(config, scheduler)
@@ -217,6 +239,7 @@ def schema() -> None:
 )
 @click.option("--kubeconfig", help="Path of the kubeconfig on kube-scheduler's machine.")
 @click.option("--leader-elect/--no-leader-elect", default=None, help="[default: kube-scheduler's]")
+@_with_admission_option
 def scheduler_config(
     *,
     config_file: Path | None,
@@ -237,7 +260,9 @@ def scheduler_config(
     overrides: dict[str, JsonValue] = {"extender.bind": True} if bind else {}
     if url_prefix:
         overrides["extender.urlPrefix"] = url_prefix
-    config = _load(config_file, overrides, runs_here=False)
+    if _with_admission():
+        _need_policies(version)
+    config = _called(_load(config_file, overrides, runs_here=False))
     if not legacy:
         text = scheduler_configuration(
             config, kubeconfig=kubeconfig, leader_elect=leader_elect, kube_version=version
@@ -247,6 +272,84 @@ def scheduler_config(
     click.echo(legacy_policy(config), nl=False)
     names = ", ".join(profile.scheduler_name for profile in config.resolved)
     click.echo(f"note: a Policy has no profiles; --scheduler-name gives one of: {names}", err=True)
+
+
+@main.command()
+@_config_option
+@click.option(
+    "--kube-version",
+    help="Version of kube-apiserver, 1.36 or later.  [default: 1.36 and later]",
+)
+@click.option("--diff", is_flag=True, help="Compare with what the cluster has; write nothing.")
+@click.option("--kubeconfig", help="The cluster for --diff.")
+def admission(
+    *, config_file: Path | None, kube_version: str | None, diff: bool, kubeconfig: str | None
+) -> None:
+    """Write admission policies that put static rules on pods, in place of calls of kubextend.
+
+    With --diff, the exit code is 0 if the cluster has exactly these policies.
+    """
+    from kubextend.config.admission_policies import admission_yaml
+    from kubextend.config.admission_rules import compile_rules
+
+    _need_policies(_kube_version(kube_version))
+    config = _load(config_file, runs_here=False)
+    rules = compile_rules(config).pod_rules
+    if diff:
+        _compare_admission(config, rules, kubeconfig)
+    else:
+        click.echo(admission_yaml(rules), nl=False)
+
+
+def _compare_admission(
+    config: "ExtenderConfiguration", rules: "Sequence[PodRules]", kubeconfig: str | None
+) -> None:
+    """Print where the admission policies of the cluster are not those of the configuration.
+
+    Raises:
+        ClickException: there is a difference.
+        ClusterError: the policies could not be listed.
+    """
+    from kubextend import cluster
+    from kubextend.config.admission_diff import differences
+    from kubextend.config.admission_policies import LABEL, policies
+
+    settings = config.cluster
+    named = kubeconfig or (settings.kubeconfig if settings else None)
+    api = cluster.connect(named, settings.context if settings and not kubeconfig else None)
+    lines = [*differences(policies(rules), cluster.list_admission(api, LABEL))]
+    for line in lines:
+        _print_line(line)
+    if lines:
+        message = f"the cluster differs in {len(lines)} places from what the configuration says"
+        raise click.ClickException(message)
+    click.echo("the cluster has these admission policies")
+
+
+def _with_admission() -> bool:
+    """Return whether the present command has the option --with-admission."""
+    return bool(click.get_current_context().meta.get(_WITH_ADMISSION))
+
+
+def _called(config: "ExtenderConfiguration") -> "ExtenderConfiguration":
+    """Return the configuration, with --with-admission without the rules that are compiled."""
+    from kubextend.config.admission_rules import compile_rules
+
+    return compile_rules(config).rest if _with_admission() else config
+
+
+def _need_policies(version: "KubeVersion | None") -> None:
+    """Check that a version of kube-apiserver serves the policies of ``kubextend admission``.
+
+    Raises: ClickException: the version does not.
+    """
+    if version is None or version.has_mutating_policies:
+        return
+    message = (
+        f"kube-apiserver {version} serves no MutatingAdmissionPolicy of"
+        " admissionregistration.k8s.io/v1, which puts rules on pods; 1.36 and later do"
+    )
+    raise click.ClickException(message)
 
 
 def _kube_version(text: str | None) -> "KubeVersion | None":
@@ -770,6 +873,15 @@ def _summary(config: "ExtenderConfiguration") -> Iterator[str]:
             yield f"  {point}: {', '.join(listed)}"
         if not profile.points:
             yield "  no plugin: its pods pass through untouched"
+
+
+def _admission_summary(decisions: "Sequence[RuleDecision]") -> Iterator[str]:
+    """Yield a line for each rule of the profiles that have a static rule."""
+    for name, group in groupby(decisions, key=lambda decision: decision.scheduler_name):
+        of_profile = [*group]
+        if any(decision.rule for decision in of_profile):
+            yield f"rules of {name} as node affinity, by kubextend admission:"
+            yield from (f"  {decision}" for decision in of_profile)
 
 
 def _cluster(config: "ExtenderConfiguration") -> str:

@@ -88,7 +88,22 @@ def run_kubextend(*arguments: str | Path, python_path: Sequence[Path] = ()) -> s
 
     Raises: AssertionError: the command failed; the message has the command's output.
     """
-    done = subprocess.run(
+    done = _done(*arguments, python_path=python_path)
+    assert done.returncode == 0, f"kubextend {arguments}: {done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def refused_kubextend(*arguments: str | Path) -> str:
+    """Run one kubextend command that must end with 1; return what it printed, errors last."""
+    done = _done(*arguments)
+    assert done.returncode == 1, f"kubextend {arguments}: {done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def _done(
+    *arguments: str | Path, python_path: Sequence[Path] = ()
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [KUBEXTEND, *arguments],
         capture_output=True,
         text=True,
@@ -96,8 +111,6 @@ def run_kubextend(*arguments: str | Path, python_path: Sequence[Path] = ()) -> s
         timeout=START_TIMEOUT_S,
         env={**os.environ, **_environment(python_path)},
     )
-    assert done.returncode == 0, f"kubextend {arguments}: {done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 class Scheduler:

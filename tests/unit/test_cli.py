@@ -330,6 +330,12 @@ def test_check_says_what_a_right_file_runs(config_file: Path) -> None:
         "  score: LabelMatch (weight 2)\n"
         "profile idle:\n"
         "  no plugin: its pods pass through untouched\n"
+        "rules of ml as node affinity, by kubextend admission:\n"
+        "  LabelMatch at filter, all pods -> nodes disk != slow: compiled\n"
+        "  HighCommPodFilter at filter, pods high-comm -> nodes "
+        "node.kubernetes.io/rdma-enabled=true: compiled\n"
+        "  LabelMatch at score, all pods -> nodes zone=a scores 30: compiled\n"
+        "  LabelMatch at score, all pods -> nodes disk in (ssd, nvme) scores 70: compiled\n"
     )
 
 

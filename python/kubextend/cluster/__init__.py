@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kubextend.cluster.activator import Activator
+from kubextend.cluster.admission import list_admission
 from kubextend.cluster.api_call import NAME, RefusedError, UnreachableError
 from kubextend.cluster.binder import Binder
 from kubextend.cluster.election import Election, LeaseName, lease_holder
@@ -61,6 +62,7 @@ __all__ = [
     "follow_pods",
     "granted",
     "lease_holder",
+    "list_admission",
     "list_node_names",
     "list_pending_pods",
     "list_pods",

@@ -64,6 +64,11 @@ class KubeVersion(NamedTuple):
         return self >= (1, 37)
 
     @property
+    def has_mutating_policies(self) -> bool:
+        """Whether kube-apiserver serves a MutatingAdmissionPolicy in v1; before it was a beta."""
+        return self >= (1, 36)
+
+    @property
     def api_version(self) -> str:
         """The newest apiVersion of a KubeSchedulerConfiguration that this version reads."""
         return next(each for each in SCHEDULER_API_VERSIONS if self.reads(each))

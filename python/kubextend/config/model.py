@@ -540,6 +540,10 @@ class ExtenderConfiguration(_Model):
         copy._plugins = plugins or KnownPlugins()  # noqa: SLF001
         return copy
 
+    def with_profiles(self, resolved: tuple[ResolvedProfile, ...]) -> Self:
+        """Return a copy of the configuration whose profiles run other plugins."""
+        return self.with_resolved(resolved, self._notes, self._scheduler_part, self._plugins)
+
     @property
     def resolved(self) -> tuple[ResolvedProfile, ...]:
         """The profiles with multiPoint expanded, in the file's order."""

@@ -1,5 +1,11 @@
 """The API for authors of plugins: the plugin interfaces, Status, CycleState and Handle."""
 
+from kubextend.framework.admission import (
+    AdmissionPlugin,
+    AdmissionRules,
+    PreferredNodes,
+    RequiredNodes,
+)
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.events import PluginEvents
 from kubextend.framework.handle import Handle, HeldPod, HeldPods
@@ -30,6 +36,8 @@ from kubextend.framework.plugin_logger import PluginLogger
 from kubextend.framework.status import Code, Status
 
 __all__ = [
+    "AdmissionPlugin",
+    "AdmissionRules",
     "BindPlugin",
     "Code",
     "CycleState",
@@ -53,9 +61,11 @@ __all__ = [
     "PreFilterPlugin",
     "PreFilterResult",
     "PreScorePlugin",
+    "PreferredNodes",
     "QueueSortPlugin",
     "QueuedPodInfo",
     "Rejection",
+    "RequiredNodes",
     "ReservePlugin",
     "ScorePlugin",
     "Scores",

@@ -6,7 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from kubextend.errors import KubextendError
+from kubextend.errors import KubextendError, PluginError
+from kubextend.framework.admission import AdmissionRules
 from kubextend.framework.handle import Handle
 from kubextend.framework.informer import Resource
 from kubextend.framework.plugin import METHODS_OF_POINT, Plugin
@@ -75,6 +76,29 @@ class RegisteredPlugin:
     def needs_raw(self) -> bool:
         """Whether the plugin's class has ``needs_raw = True``: it reads the JSON of objects."""
         return bool(getattr(self.plugin_class, "needs_raw", False))
+
+    def admission(self, args: BaseModel | None) -> AdmissionRules | None:
+        """Return the static rules of the plugin; None if the plugin offers no ``admission``.
+
+        Args:
+            args: an instance of ``args_model``; None means the defaults.
+
+        Raises: PluginError: ``admission`` raised, or returned no AdmissionRules.
+        """
+        offer = getattr(self.plugin_class, "admission", None)
+        if offer is None:
+            return None
+        if args is None and self.args_model is not None:
+            args = self.args_model()
+        try:
+            rules = offer(args)
+        except Exception as error:
+            message = f"admission: {type(error).__name__}: {error}"
+            raise PluginError(self.name, "admission", message) from error
+        if not isinstance(rules, AdmissionRules):
+            message = f"admission returned {type(rules).__name__} and no AdmissionRules"
+            raise PluginError(self.name, "admission", message)
+        return rules
 
     def make(self, args: BaseModel | None, handle: Handle) -> Plugin:
         """Construct the plugin from its arguments, with a Handle of its own if it takes one.

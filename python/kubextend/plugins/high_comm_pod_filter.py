@@ -1,6 +1,7 @@
 """HighCommPodFilter: pods with the label ``high-comm`` run only on nodes with RDMA."""
 
 from kubextend import core
+from kubextend.framework.admission import AdmissionRules, RequiredNodes
 from kubextend.plugins.native import NativeFilter
 
 __all__ = ["HighCommPodFilter"]
@@ -27,3 +28,10 @@ class HighCommPodFilter(NativeFilter):
             return ""
         lacks = node.label(_RDMA_LABEL) != "true"
         return f"the label {_RDMA_LABEL}=true" if lacks else ""
+
+    @classmethod
+    def admission(cls, args: None) -> AdmissionRules:
+        """Return the plugin's one rule, which says all that the plugin does."""
+        del args
+        rdma = RequiredNodes("node.kubernetes.io/rdma-enabled=true", pod_selector="high-comm")
+        return AdmissionRules(required=(rdma,))

@@ -6,6 +6,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pydantic.alias_generators import to_camel
 
 from kubextend import core
+from kubextend.framework.admission import AdmissionRules, PreferredNodes, RequiredNodes
 from kubextend.plugins.native import NativeFilter, NativeScore
 
 __all__ = ["FilterRule", "LabelMatch", "LabelMatchArgs", "ScoreRule"]
@@ -116,3 +117,14 @@ class LabelMatch(NativeFilter, NativeScore):
             and not core.Selector(rule.node_selector).matches(labels)
         ]
         return f"labels that match {' and '.join(missing)}" if missing else ""
+
+    @classmethod
+    def admission(cls, args: LabelMatchArgs) -> AdmissionRules:
+        """Return all rules: LabelMatch does nothing beyond its rules."""
+        return AdmissionRules(
+            tuple(RequiredNodes(rule.node_selector, rule.pod_selector) for rule in args.filters),
+            tuple(
+                PreferredNodes(rule.node_selector, rule.score, rule.pod_selector)
+                for rule in args.scores
+            ),
+        )

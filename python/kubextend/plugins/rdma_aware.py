@@ -1,6 +1,7 @@
 """RdmaAware: lets pods with the label ``high-comm=true`` run on RDMA nodes, and no other pods."""
 
 from kubextend import core
+from kubextend.framework.admission import AdmissionRules, RequiredNodes
 from kubextend.plugins.native import NativeFilter
 
 __all__ = ["RdmaAware"]
@@ -26,3 +27,12 @@ class RdmaAware(NativeFilter):
         if node is None or node.label("rdma") == "true":
             return ""
         return "the label rdma=true"
+
+    @classmethod
+    def admission(cls, args: None) -> AdmissionRules:
+        """Return the rule for pods with the label; a call rejects the pods without the label."""
+        del args
+        return AdmissionRules(
+            required=(RequiredNodes("rdma=true", pod_selector="high-comm=true"),),
+            filter_beyond="rejects pods without the label high-comm=true on every node",
+        )

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use kubextend_core::labels::Selector;
+use kubextend_core::labels::{Operator, Selector};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyMapping;
@@ -24,6 +24,14 @@ impl PySelector {
         Ok(self.0.matches(&BTreeMap::from_iter(labels)))
     }
 
+    #[getter]
+    fn requirements(&self) -> Vec<(&str, &'static str, &[String])> {
+        let requirements = self.0.requirements().iter();
+        requirements
+            .map(|each| (each.key(), operator_name(each.operator()), each.values()))
+            .collect()
+    }
+
     fn __str__(&self) -> String {
         self.0.to_string()
     }
@@ -36,6 +44,18 @@ impl PySelector {
         let mut hasher = DefaultHasher::new();
         self.0.hash(&mut hasher);
         hasher.finish()
+    }
+}
+
+/// Returns the name that the operator has in the label selectors and affinities of the API.
+fn operator_name(operator: Operator) -> &'static str {
+    match operator {
+        Operator::In | Operator::Equals | Operator::DoubleEquals => "In",
+        Operator::NotIn | Operator::NotEquals => "NotIn",
+        Operator::Exists => "Exists",
+        Operator::DoesNotExist => "DoesNotExist",
+        Operator::GreaterThan => "Gt",
+        Operator::LessThan => "Lt",
     }
 }
 

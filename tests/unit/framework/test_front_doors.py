@@ -9,7 +9,7 @@ import pytest
 
 import kubextend
 from kubextend import framework
-from kubextend.framework import cycle_state, handle, plugin, status
+from kubextend.framework import admission, cycle_state, handle, plugin, status
 
 ROOT = Path(__file__).resolve().parents[3]
 SHOWN = sorted(
@@ -104,7 +104,8 @@ def test_the_framework_has_every_protocol_and_value_of_its_modules() -> None:
         "NO_ANNOTATIONS", "NO_CLUSTER", "Activator", "Binder", "ClusterPorts", "InThread",
         "LeaderSource", "NodeSource", "PodReader", "PodSource", "needs_pods_undeclared"
     }  # fmt: skip
-    public = {*cycle_state.__all__, *handle.__all__, *plugin.__all__, *status.__all__} - internal
+    modules = (admission, cycle_state, handle, plugin, status)
+    public = {name for module in modules for name in module.__all__} - internal
     public |= {"Informer", "KubeObject", "PluginEvents", "PluginLogger"}
     assert set(framework.__all__) == public
 

@@ -1,0 +1,287 @@
+"""Decides which rules of a configuration kube-apiserver can put on pods, as node affinity.
+
+Such a rule is *compiled*; kubextend must be *called* for every other rule. A plugin's Filter or
+Score is compiled as a whole or not at all, since a rule that both affinity and kubextend score
+would count twice.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, TypeAlias
+
+from pydantic import JsonValue
+
+from kubextend import core
+from kubextend.config.model import EnabledPlugin, ExtenderConfiguration, ResolvedProfile
+from kubextend.errors import PluginError
+from kubextend.framework.admission import AdmissionRules, PreferredNodes, RequiredNodes
+
+__all__ = ["CompiledRules", "PodRules", "Requirement", "RuleDecision", "Term", "compile_rules"]
+
+Requirement: TypeAlias = tuple[str, str, tuple[str, ...]]
+"""A requirement on labels: key, operator of node affinity, values."""
+
+Term: TypeAlias = tuple[Requirement, ...]
+"""Requirements that labels must all meet."""
+
+_NODE_AFFINITY: Final = "NodeAffinity"
+# The extension points of kube-scheduler without which NodeAffinity does not do the same.
+_POINTS_OF: Final = {"filter": ("preFilter", "filter"), "score": ("preScore", "score")}
+_MAX_WEIGHT: Final = 100
+# PreScore only prepares Score, and kube-scheduler calls no extender at the other points.
+_NO_RULES: Final = frozenset({"preEnqueue", "queueSort", "preScore"})
+
+
+class RuleDecision(NamedTuple):
+    """Whether one rule of a profile is compiled, and why not.
+
+    Attributes:
+        scheduler_name: the ``spec.schedulerName`` of the profile.
+        plugin: the name of the plugin.
+        point: the extension point of the rule.
+        rule: the rule in words; empty for all that the plugin does at the extension point.
+        why_called: why kubextend must be called for the rule; empty if the rule is compiled.
+    """
+
+    scheduler_name: str
+    plugin: str
+    point: str
+    rule: str = ""
+    why_called: str = ""
+
+    def __str__(self) -> str:
+        what = f"{self.plugin} at {self.point}" + (f", {self.rule}" if self.rule else "")
+        return f"{what}: {f'called: {self.why_called}' if self.why_called else 'compiled'}"
+
+
+@dataclass(frozen=True, slots=True)
+class PodRules:
+    """The compiled rules of one profile for the pods that one selector matches.
+
+    Attributes:
+        scheduler_name: the ``spec.schedulerName`` of the profile.
+        pods: requirements on the labels of the pods.
+        required: requirements that belong into every required term of the pods' node affinity.
+        preferred: preferred term -> its weight, 1..100.
+    """
+
+    scheduler_name: str
+    pods: Term
+    required: Term
+    preferred: Mapping[Term, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRules:
+    """The compiled rules of a configuration, and what is left to be called.
+
+    Attributes:
+        decisions: one entry for each rule, in the order of the configuration.
+        pod_rules: the compiled rules, by profile and selector of pods.
+        rest: the configuration without the plugins whose rules are compiled.
+    """
+
+    decisions: tuple[RuleDecision, ...]
+    pod_rules: tuple[PodRules, ...]
+    rest: ExtenderConfiguration
+
+
+def compile_rules(config: ExtenderConfiguration) -> CompiledRules:
+    """Decide for each rule of a checked configuration whether it is compiled.
+
+    Raises: PluginError: the method ``admission`` of a plugin fails, or returns no valid rules.
+    """
+    compilers = [_Compiler(config, index) for index in range(len(config.resolved))]
+    return CompiledRules(
+        tuple(decision for compiler in compilers for decision in compiler.decisions),
+        tuple(rules for compiler in compilers for rules in compiler.pod_rules()),
+        config.with_profiles(tuple(compiler.rest() for compiler in compilers)),
+    )
+
+
+class _Compiler:
+    """Decides about the rules of one profile.
+
+    Attributes:
+        decisions: one entry for each rule of the profile.
+    """
+
+    def __init__(self, config: ExtenderConfiguration, index: int) -> None:
+        self._config = config
+        self._profile = config.resolved[index]
+        self._offers = dict(_offers(config, self._profile))
+        self._unused = _switched_off(config.scheduler_part, index)
+        self._required: list[tuple[str, RequiredNodes]] = []
+        self._preferred: list[tuple[str, PreferredNodes]] = []
+        self._left_out: dict[str, set[str]] = {}
+        self.decisions: list[RuleDecision] = []
+        for point, plugins in self._profile.points.items():
+            for plugin in plugins:
+                self._decide(point, plugin)
+
+    def pod_rules(self) -> Iterator[PodRules]:
+        """Yield the compiled rules for each selector of pods that has any."""
+        required: dict[Term, dict[Requirement, None]] = {}
+        preferred: dict[Term, Counter[Term]] = {}
+        for name, rule in self._required:
+            pods = _term(name, rule.pod_selector)
+            required.setdefault(pods, {}).update(dict.fromkeys(_term(name, rule.node_selector)))
+        for name, preference in self._preferred:
+            nodes = _term(name, preference.node_selector)
+            # Points for every node, or none, change no order of nodes.
+            if nodes and preference.score:
+                pods = _term(name, preference.pod_selector)
+                preferred.setdefault(pods, Counter())[nodes] += preference.score
+        seen: Counter[tuple[Term, int]] = Counter()
+        for pods in dict.fromkeys((*required, *preferred)):
+            needed = tuple(required.get(pods, ()))
+            wanted = {
+                _told_apart(nodes, weight, seen): weight
+                for nodes, weight in preferred.get(pods, {}).items()
+            }
+            if needed or wanted:
+                yield PodRules(self._profile.scheduler_name, pods, needed, wanted)
+
+    def rest(self) -> ResolvedProfile:
+        """Return the profile without the plugins whose rules are compiled."""
+        points = {
+            point: tuple(each for each in plugins if each.name not in self._left_out_at(point))
+            for point, plugins in self._profile.points.items()
+        }
+        return replace(
+            self._profile, points={point: kept for point, kept in points.items() if kept}
+        )
+
+    def _left_out_at(self, point: str) -> set[str]:
+        return self._left_out.get(point, set())
+
+    def _decide(self, point: str, plugin: EnabledPlugin) -> None:
+        offer = self._offers.get(plugin.name)
+        if point == "filter" and offer is not None and offer.required is not None:
+            self._decide_filter(plugin.name, offer, offer.required)
+        elif point == "score" and offer is not None and offer.preferred is not None:
+            self._decide_score(plugin, offer.preferred)
+        elif point not in _NO_RULES:
+            why = "the plugin has no static rules for it"
+            if point not in _POINTS_OF:
+                why = "node affinity has nothing like it"
+            self._say(point, plugin.name, "", why)
+
+    def _decide_filter(
+        self, name: str, offer: AdmissionRules, rules: Sequence[RequiredNodes]
+    ) -> None:
+        why = self._why_none("filter")
+        for rule in rules:
+            self._say("filter", name, _words(rule), why)
+        if why:
+            return
+        self._required += [(name, rule) for rule in rules]
+        if offer.filter_beyond:
+            self._say("filter", name, "", offer.filter_beyond)
+        else:
+            self._left_out.setdefault("filter", set()).add(name)
+
+    def _decide_score(self, plugin: EnabledPlugin, rules: Sequence[PreferredNodes]) -> None:
+        why = self._why_none("score") or self._why_no_preferences()
+        for rule in rules:
+            self._say("score", plugin.name, f"{_words(rule)} scores {rule.score}", why)
+        if not why:
+            self._preferred += [(plugin.name, rule) for rule in rules]
+            self._left_out.setdefault("score", set()).add(plugin.name)
+
+    def _say(self, point: str, plugin: str, rule: str, why_called: str) -> None:
+        name = self._profile.scheduler_name
+        self.decisions.append(RuleDecision(name, plugin, point, rule, why_called))
+
+    def _why_none(self, point: str) -> str:
+        """Return why no rule of an extension point can be compiled; empty if rules can be."""
+        resources = self._config.extender.managed_resources
+        if resources:
+            names = ", ".join(resource.name for resource in resources)
+            return f"extender.managedResources keeps it from pods that do not request {names}"
+        if point in self._unused:
+            return f"kube-scheduler's plugin {_NODE_AFFINITY} is disabled in this profile"
+        return ""
+
+    def _why_no_preferences(self) -> str:
+        """Return why the points of this profile cannot be weights of preferred node affinity."""
+        scoring = [
+            (plugin, offer.preferred)
+            for plugin in self._profile.at("score")
+            if (offer := self._offers.get(plugin.name)) is not None and offer.preferred
+        ]
+        if len({plugin.weight for plugin, _ in scoring}) > 1:
+            names = ", ".join(f"{plugin.name} {plugin.weight}" for plugin, _ in scoring)
+            return f"preferred node affinity has one weight for all plugins, and not {names}"
+        if sum(rule.score for _, rules in scoring for rule in rules) > _MAX_WEIGHT:
+            return f"the points of this profile add up to more than {_MAX_WEIGHT}"
+        return ""
+
+
+def _offers(
+    config: ExtenderConfiguration, profile: ResolvedProfile
+) -> Iterator[tuple[str, AdmissionRules]]:
+    """Yield the name and the static rules of each plugin of a profile that offers any."""
+    for name, args in profile.args.items():
+        offer = config.plugins[name].admission(args)
+        if offer is not None:
+            yield name, offer
+
+
+def _switched_off(scheduler_part: Mapping[str, JsonValue], index: int) -> frozenset[str]:
+    """Return the points, filter and score, at which kube-scheduler does not run NodeAffinity.
+
+    Args:
+        scheduler_part: the KubeSchedulerConfiguration that was read; empty if none was.
+        index: the number of the profile.
+    """
+    profiles = scheduler_part.get("profiles")
+    profile = profiles[index] if isinstance(profiles, list) and index < len(profiles) else None
+    plugins = profile.get("plugins") if isinstance(profile, dict) else None
+    if not isinstance(plugins, dict):
+        return frozenset()
+    return frozenset(
+        ours
+        for ours, points in _POINTS_OF.items()
+        if any(
+            _names(plugins, point, "disabled") & {"*", _NODE_AFFINITY}
+            and _NODE_AFFINITY not in _names(plugins, point, "enabled")
+            for point in ("multiPoint", *points)
+        )
+    )
+
+
+def _names(plugins: Mapping[str, JsonValue], point: str, which: str) -> set[str]:
+    plugin_set = plugins.get(point)
+    entries = plugin_set.get(which) if isinstance(plugin_set, dict) else None
+    if not isinstance(entries, list):
+        return set()
+    return {str(entry.get("name")) for entry in entries if isinstance(entry, dict)}
+
+
+def _term(plugin: str, selector: str) -> Term:
+    """Return the requirements of a selector; a requirement that comes twice is there once.
+
+    Raises: PluginError: the text is no selector.
+    """
+    try:
+        requirements = core.Selector(selector).requirements
+    except ValueError as error:
+        raise PluginError(plugin, "admission", f"{selector!r}: {error}") from error
+    return tuple(dict.fromkeys((key, sign, tuple(values)) for key, sign, values in requirements))
+
+
+def _told_apart(nodes: Term, weight: int, seen: Counter[tuple[Term, int]]) -> Term:
+    """Return a term for the same nodes that no earlier term of the same weight equals.
+
+    The points of two rules for overlapping sets of pods are added, but a policy adds no term that
+    the pod has already. A requirement that is said twice makes another term for the same nodes.
+    """
+    seen[nodes, weight] += 1
+    return nodes + nodes[:1] * (seen[nodes, weight] - 1)
+
+
+def _words(rule: RequiredNodes | PreferredNodes) -> str:
+    pods = f"pods {rule.pod_selector}" if rule.pod_selector else "all pods"
+    return f"{pods} -> nodes {rule.node_selector}"

@@ -1,0 +1,90 @@
+"""``kubextend admission --diff`` and the compiled RDMA example, on a real control plane."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from .admission_rules import GROUP, RESOURCES, configuration, installed, is_put_on, profile
+from .controlplane import ControlPlane
+from .kubeapi import MERGE, Api, node, placed_on
+from .manifests import DEPLOY
+from .stack import Scheduler, refused_kubextend, run_kubextend
+from .versions import is_served, needs
+from .workbench import until
+
+RDMA = DEPLOY / "examples" / "rdma"
+RULES = [{"podSelector": "job=train", "nodeSelector": "zone in (a, b)"}]
+
+Compare = Callable[[bool], str]
+
+
+@pytest.fixture
+def compare(control_plane: ControlPlane, config: Path) -> Compare:
+    """Return a function that compares, and checks whether the comparison succeeds."""
+    kubeconfig = control_plane.kubeconfig("admin")
+    command = ("admission", "--config", config, "--diff", "--kubeconfig", kubeconfig)
+    return lambda same: (run_kubextend if same else refused_kubextend)(*command)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return configuration(tmp_path / "kubextend.yaml", [profile("admission-diff", RULES)])
+
+
+@needs("MutatingAdmissionPolicy")
+def test_what_was_written_is_what_the_cluster_has_until_somebody_changes_it(
+    compare: Compare, config: Path, control_plane: ControlPlane, api: Api
+) -> None:
+    missing = compare(False)
+    assert [line.count("is not installed") for line in missing.splitlines()[:4]] == [1] * 4
+    with installed(control_plane, config, in_force=False):
+        assert compare(True) == "the cluster has these admission policies\n"
+        path = f"{GROUP}/{RESOURCES['ValidatingAdmissionPolicyBinding']}"
+        (binding,) = api.items(path, labelSelector="kubextend.dev/admission=rules")
+        weaker = {"spec": {"validationActions": ["Warn"]}}
+        api.call("PATCH", f"{path}/{binding['metadata']['name']}", weaker, MERGE)
+        assert "differs at spec.validationActions" in compare(False)
+
+
+@pytest.mark.skipif(is_served("MutatingAdmissionPolicy"), reason="this version serves it")
+def test_a_cluster_that_cannot_have_the_policies_is_named(compare: Compare) -> None:
+    assert "serves no MutatingAdmissionPolicy" in compare(False)
+
+
+@needs("MutatingAdmissionPolicy")
+def test_the_rdma_example_needs_no_extender(
+    control_plane: ControlPlane, api: Api, tmp_path: Path
+) -> None:
+    config = RDMA / "kubextend.yaml"
+    file = tmp_path / "kube-scheduler.yaml"
+    kubeconfig = str(control_plane.kubeconfig("system:kube-scheduler"))
+    options = ("--with-admission", "--kubeconfig", kubeconfig, "--no-leader-elect")
+    file.write_text(run_kubextend("scheduler-config", "--config", config, *options))
+    pods = list(yaml.safe_load_all((RDMA / "pods.yaml").read_text()))
+    nodes = list(yaml.safe_load_all((RDMA / "nodes.yaml").read_text()))
+    labels = {each["metadata"]["name"]: each["metadata"]["labels"] for each in nodes}
+    api.create_nodes(node(name, labels[name]) for name in labels)
+    scheduler = Scheduler(control_plane, "admission-rdma", file)
+    try:
+        with installed(control_plane, config, in_force=False):
+            chatty = next(pod for pod in pods if pod["metadata"]["name"] == "chatty")
+            # In force once the pod shows the rule.
+            until(lambda: is_put_on(api, chatty), "the rule is put on")
+            api.create_pods("default", pods)
+            found = until(lambda: _placed(api, len(pods)), "both pods are placed")
+    finally:
+        scheduler.close()
+        for name in ("chatty", "quiet"):
+            api.delete_pod("default", name)
+        for name in labels:
+            api.delete_node(name)
+    assert found["chatty"] in {"rdma-100", "rdma-200"}
+
+
+def _placed(api: Api, count: int) -> dict[str, str]:
+    names = {"chatty", "quiet"}
+    pods = [p for p in api.pods("default") if p["metadata"]["name"] in names]
+    placed = placed_on(pods)
+    return placed if len(placed) == count else {}
