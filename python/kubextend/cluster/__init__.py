@@ -25,6 +25,7 @@ from kubextend.cluster.reflector import Reflector
 from kubextend.cluster.review import (
     Right,
     granted,
+    is_served,
     list_node_names,
     missing_rights,
     server_version,
@@ -60,6 +61,7 @@ __all__ = [
     "follow_pending_pods",
     "follow_pods",
     "granted",
+    "is_served",
     "lease_holder",
     "list_node_names",
     "list_pending_pods",

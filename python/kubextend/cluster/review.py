@@ -1,4 +1,4 @@
-"""Asks the Kubernetes API who the caller is, what the caller may do, and which version answers."""
+"""Asks the Kubernetes API who the caller is, what the caller may do, and what the API serves."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
-from kubextend.cluster.api_call import Call
+from kubextend.cluster.api_call import NOT_FOUND, Call, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kubextend.cluster.client import Cluster
+    from kubextend.framework.informer import Resource
 
 __all__ = [
     "Caller",
     "Grants",
     "Right",
     "granted",
+    "is_served",
     "list_node_names",
     "missing_rights",
     "server_version",
@@ -125,6 +127,25 @@ def granted(cluster: Cluster, namespace: str) -> Grants:
         for resource in rule.get("resources") or ()
     }
     return Grants(frozenset(rights), not status.get("incomplete"))
+
+
+def is_served(cluster: Cluster, resource: Resource) -> bool:
+    """Return whether the API serves a resource to list and to watch. Blocks.
+
+    Whoever has credentials may ask (the ClusterRole system:discovery).
+
+    Raises: ClusterError: the API refused, or did not answer.
+    """
+    path = resource.path.removesuffix(f"/{resource.plural}")
+    try:
+        found = orjson.loads(cluster.request(Call("GET", path, _CALL_S)))["resources"] or ()
+    except RefusedError as refused:
+        # The API serves no resource of this group and version.
+        if refused.status == NOT_FOUND:
+            return False
+        raise
+    verbs = {each["name"]: each["verbs"] for each in found}
+    return {"list", "watch"} <= set(verbs.get(resource.plural, ()))
 
 
 def list_node_names(cluster: Cluster) -> frozenset[str]:
