@@ -6,7 +6,7 @@ What it finds on a real cluster is in tests/e2e.
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from kubextend import cluster, config, discovery
 from kubextend.cli import main
-from kubextend.cluster.api_call import Call, RefusedError
+from kubextend.cluster.api_call import Call, RefusedError, UnreachableError
 from kubextend.config.kube_versions import KubeVersion
 from kubextend.doctor import CHECKS, Examined, Verdict, examine
 from kubextend.doctor.cluster_checks import clock, informers
@@ -130,6 +130,16 @@ def test_a_resource_that_a_plugin_reads_must_be_served_to_list_and_watch(
     said = [(each.verdict, each.message) for each in informers(examined)]
     text = "the API does not serve example.com/v1/groups, read by Reads"
     assert said == [(Verdict.ERROR, text)] * missing
+
+
+@pytest.mark.parametrize("body", [b"<html>log in</html>", b"[]"])
+def test_an_answer_that_is_not_of_the_api_is_an_error_of_the_check(body: bytes) -> None:
+    class Proxy:
+        def request(self, _: Call) -> bytes:
+            return body
+
+    with pytest.raises(UnreachableError, match="GET /version"):
+        cluster.server_version(cast("Any", Proxy()))
 
 
 def test_each_check_says_something_about_a_configuration_alone(tmp_path: Path) -> None:

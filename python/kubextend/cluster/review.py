@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import orjson
-
-from kubextend.cluster.api_call import NOT_FOUND, Call, RefusedError
+from kubextend.cluster.api_call import NOT_FOUND, Call, RefusedError, parsed_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -90,7 +88,7 @@ def server_version(cluster: Cluster) -> str:
 
     Raises: ClusterError: the API did not answer.
     """
-    return str(orjson.loads(cluster.request(Call("GET", "/version", _CALL_S)))["gitVersion"])
+    return str(_answer(cluster, Call("GET", "/version", _CALL_S))["gitVersion"])
 
 
 def who_am_i(cluster: Cluster) -> Caller:
@@ -138,7 +136,7 @@ def is_served(cluster: Cluster, resource: Resource) -> bool:
     """
     path = resource.path.removesuffix(f"/{resource.plural}")
     try:
-        found = orjson.loads(cluster.request(Call("GET", path, _CALL_S)))["resources"] or ()
+        found = _answer(cluster, Call("GET", path, _CALL_S))["resources"] or ()
     except RefusedError as refused:
         # The API serves no resource of this group and version.
         if refused.status == NOT_FOUND:
@@ -154,7 +152,7 @@ def list_node_names(cluster: Cluster) -> frozenset[str]:
     Raises: ClusterError: the API refused, or did not answer.
     """
     call = Call("GET", "/api/v1/nodes", _CALL_S, accept=_METADATA_LIST)
-    items = orjson.loads(cluster.request(call))["items"] or ()
+    items = _answer(cluster, call)["items"] or ()
     return frozenset(node["metadata"]["name"] for node in items)
 
 
@@ -167,9 +165,13 @@ def _is_allowed(cluster: Cluster, right: Right) -> bool:
     return bool(review["status"]["allowed"])
 
 
-def _created(cluster: Cluster, group: str, kind: str, spec: Mapping[str, object]) -> Any:
+def _created(cluster: Cluster, group: str, kind: str, spec: Mapping[str, object]) -> dict[str, Any]:
     path = f"/apis/{group}/v1/{kind.lower()}s"
     body = {"apiVersion": f"{group}/v1", "kind": kind, "spec": spec}
     if not spec:
         del body["spec"]
-    return orjson.loads(cluster.request(Call("POST", path, _CALL_S, body=body)))
+    return _answer(cluster, Call("POST", path, _CALL_S, body=body))
+
+
+def _answer(cluster: Cluster, call: Call) -> dict[str, Any]:
+    return parsed_object(call, cluster.request(call))
