@@ -6,7 +6,6 @@ pod waits.
 
 import logging
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -16,6 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from kubextend.decisions import waiting_json
 from kubextend.framework.handle import HeldPod, HeldPods
 from kubextend.metrics import Metrics
 from kubextend.server.access import Access, refuse_caller
@@ -139,17 +139,10 @@ def _log(done: str, held: HeldPod, who: str, what: str) -> None:
 
 
 def _entry(held: HeldPod) -> Mapping[str, object]:
-    """Return a waiting pod as a JSON object, without a deadline once it is allowed or rejected."""
-    deadline_s = held.deadline_s
-    return {
-        "namespace": held.pod.namespace,
-        "name": held.pod.name,
-        "uid": held.pod.uid,
-        "node": held.node_name,
-        "pendingPlugins": held.pending_plugins,
-        "since": datetime.fromtimestamp(held.since_s, UTC),
-        "deadline": None if deadline_s is None else datetime.fromtimestamp(deadline_s, UTC),
-    }
+    """Return a waiting pod as a JSON object."""
+    pod = held.pod
+    names = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+    return {**names, **waiting_json(held)}
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes:
