@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from starlette.routing import Route
 
 from kubextend import __version__, cluster, core
-from kubextend.config import ExtenderConfiguration, ResolvedProfile
+from kubextend.config import ExtenderConfiguration, ResolvedProfile, model
 from kubextend.decisions import DecisionReader, ServerFacts
 from kubextend.errors import ConfigError, Issue, KubextendError
 from kubextend.framework.handle import (
@@ -833,17 +833,21 @@ def _waiting_pod_routes(
     allowed = config.server.waiting_pods
     if allowed is None:
         return []
-    tokens = TokenFile(Path(allowed.token_file)) if allowed.token_file else None
-    access = Access(frozenset(allowed.allowed_names), tokens)
+    access = _access(allowed, "server.waitingPods")
     return waiting_pod_routes(waiting_pods, access, metrics, path=config.server.path)
+
+
+def _access(allowed: model.WaitingPods | model.Decisions, setting: str) -> Access:
+    """Return who may call, by a section of the configuration and the name of that section."""
+    tokens = TokenFile(Path(allowed.token_file)) if allowed.token_file else None
+    return Access(frozenset(allowed.allowed_names), tokens, setting)
 
 
 def _decision_routes(config: ExtenderConfiguration, verbs: Verbs) -> list[Route]:
     readers = config.server.decisions
     if not readers.allowed_names and not readers.token_file:
         return []
-    tokens = TokenFile(Path(readers.token_file)) if readers.token_file else None
-    access = Access(frozenset(readers.allowed_names), tokens, "server.decisions")
+    access = _access(readers, "server.decisions")
     conditions = verbs.readiness.conditions
 
     def not_ready() -> dict[str, str]:

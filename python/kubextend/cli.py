@@ -678,7 +678,9 @@ def _print_why(facts: "Facts", explanation: "Explanation", output: _Output) -> N
             _print_line(line[:_LONGEST_LINE])
         else:
             head, rows = line
-            _print_table(head, [[whys.cell(text) for text in row] for row in rows])
+            _print_table(
+                head, [[logs.shortened(text, whys.MOST_CELL) for text in row] for row in rows]
+            )
 
 
 @main.command("new-plugin")
@@ -920,5 +922,4 @@ def _issue_lines(issues: Sequence[Issue]) -> Iterator[str]:
 
 
 def _shown(value: object) -> str:
-    text = json.dumps(value, default=str)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
+    return logs.shortened(json.dumps(value, default=str), _LONGEST_VALUE)

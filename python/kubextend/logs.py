@@ -21,6 +21,7 @@ __all__ = [
     "Level",
     "configure",
     "printable",
+    "shortened",
 ]
 
 Format: TypeAlias = Literal["text", "json"]
@@ -47,6 +48,11 @@ def configure(level: Level = "info", fmt: Format = "text") -> None:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level.upper())
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text, or its beginning and ``...`` if it has more than ``most`` characters."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def printable(text: str) -> str:

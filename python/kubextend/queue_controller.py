@@ -30,14 +30,21 @@ from kubextend.queue import (
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
 
-__all__ = ["QueueController", "lease_name", "queue_entries", "scheduling_queue"]
+__all__ = [
+    "NAMESPACE_OUTSIDE_OF_A_POD",
+    "QueueController",
+    "lease_name",
+    "queue_entries",
+    "scheduling_queue",
+]
 
 _LOGGER = logging.getLogger(__name__)
 
 _SAID_AGAIN_S: Final = 60.0
 _MOST_AT_ONCE: Final = 8
 """The most patches that remove gates at a time; more would not make kube-apiserver faster."""
-_OUTSIDE_OF_A_POD: Final = "kube-system"
+NAMESPACE_OUTSIDE_OF_A_POD: Final = "kube-system"
+"""The namespace of the queue's Lease if neither the configuration nor a pod names one."""
 
 
 def scheduling_queue(
@@ -77,7 +84,7 @@ def scheduling_queue(
 def lease_name(config: ExtenderConfiguration) -> cluster.LeaseName:
     """Return namespace and name of the Lease whose holder may remove scheduling gates."""
     lease = config.queue.lease
-    namespace = lease.namespace or cluster.own_namespace() or _OUTSIDE_OF_A_POD
+    namespace = lease.namespace or cluster.own_namespace() or NAMESPACE_OUTSIDE_OF_A_POD
     return cluster.LeaseName(namespace, lease.name)
 
 

@@ -1,17 +1,43 @@
-"""Writes the Role and ClusterRole that a configuration needs, for ``kubextend check --rbac``."""
+"""Knows which rights in the Kubernetes API kubextend needs, and writes them as roles.
 
-from collections.abc import Iterator, Sequence
+The rights are those that the rbac*.yaml of deploy/ grant, and those to read what plugins name in
+``informers``.
+"""
+
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
 import yaml
 
+from kubextend.cluster import Right
 from kubextend.config import ExtenderConfiguration
 from kubextend.errors import KubextendError
 from kubextend.framework.informer import Resource
 
-__all__ = ["roles"]
+__all__ = ["GENERAL_RIGHTS", "needed_rights", "roles", "used_rights"]
 
 _Rule: TypeAlias = dict[str, Any]
+
+_ALWAYS: Final = (
+    Right("list", "", "nodes"),
+    Right("watch", "", "nodes"),
+    Right("patch", "", "pods/status"),
+    Right("create", "events.k8s.io", "events"),
+    Right("patch", "events.k8s.io", "events"),
+)
+_PODS: Final = (Right("list", "", "pods"), Right("watch", "", "pods"))
+_BIND: Final = (Right("create", "", "pods/binding"), Right("get", "", "pods"))
+_PATCH_PODS: Final = Right("patch", "", "pods")
+_GATE: Final = Right("remove", "kubextend.dev", "schedulinggates")
+_LEASE: Final = tuple(
+    Right(verb, "coordination.k8s.io", "leases") for verb in ("create", "get", "update")
+)
+
+GENERAL_RIGHTS: Final = frozenset(
+    ("create", "authorization.k8s.io", resource)
+    for resource in ("selfsubjectaccessreviews", "selfsubjectrulesreviews")
+) | {("create", "authentication.k8s.io", "selfsubjectreviews")}
+"""What Kubernetes grants everybody (the ClusterRole system:basic-user): verb, group, resource."""
 
 _RBAC: Final = {"apiVersion": "rbac.authorization.k8s.io/v1"}
 _NAME: Final = "kubextend"
@@ -27,6 +53,29 @@ _ROLE_BINDING: Final = f"""\
 """
 
 
+def needed_rights(config: ExtenderConfiguration, own_namespace: str) -> list[Right]:
+    """Return each right without which kubextend does not do what a configuration says, once.
+
+    Args:
+        config: a loaded and checked configuration.
+        own_namespace: the namespace of kubextend's pod, and of Leases without a namespace.
+    """
+    if config.cluster is None:
+        return []
+    rights = [*_in_cluster(config), *_of_informers(config), *_in_namespaces(config, own_namespace)]
+    return list(dict.fromkeys(rights))
+
+
+def used_rights(config: ExtenderConfiguration) -> frozenset[tuple[str, str, str]]:
+    """Return each verb, group and resource that kubextend uses with these plugins.
+
+    The other fields of the configuration make no difference: deploy/ grants some rights to every
+    kubextend.
+    """
+    rights = (*_ALWAYS, *_PODS, *_BIND, _PATCH_PODS, _GATE, *_LEASE, *_of_informers(config))
+    return frozenset((right.verb, right.group, right.resource) for right in rights)
+
+
 def roles(config: ExtenderConfiguration) -> str:
     """Return a YAML document for each role that kubextend needs with a configuration.
 
@@ -38,59 +87,63 @@ def roles(config: ExtenderConfiguration) -> str:
     if config.cluster is None:
         message = "this configuration needs no rights: it does not use the Kubernetes API"
         raise KubextendError(message)
-    documents = [_role("ClusterRole", {"name": _NAME}, [*_of_verbs(config), *_of_plugins(config)])]
-    head = _BINDING
-    for namespace, rules in _in_namespaces(config).items():
-        head += _ROLE_BINDING.format(namespace=namespace)
-        documents.append(_role("Role", {"name": _NAME, "namespace": namespace}, rules))
+    by_namespace: dict[str, list[Right]] = {}
+    for right in needed_rights(config, _OWN_NAMESPACE):
+        by_namespace.setdefault(right.namespace, []).append(right)
+    head, documents = _BINDING, []
+    for namespace, rights in by_namespace.items():
+        names = {"name": _NAME}
+        if namespace:
+            names["namespace"] = namespace
+            head += _ROLE_BINDING.format(namespace=namespace)
+        documents.append(_role("Role" if namespace else "ClusterRole", names, _rules(rights)))
     return head + "---\n".join(documents)
 
 
-def _of_verbs(config: ExtenderConfiguration) -> Iterator[_Rule]:
+def _in_cluster(config: ExtenderConfiguration) -> Iterator[Right]:
     """Yield the rights that kubextend itself needs in the whole cluster."""
-    yield _rule("", "nodes", "list", "watch")
+    yield from _ALWAYS
     if config.needs_pods or config.queues:
-        yield _rule("", "pods", "list", "watch")
-    yield _rule("", "pods/status", "patch")
-    yield _rule("events.k8s.io", "events", "create", "patch")
+        yield from _PODS
     if "bind" in config.verbs:
-        yield _rule("", "pods/binding", "create")
-        yield _rule("", "pods", "get")
+        yield from _BIND
     if config.queues:
-        yield _rule("", "pods", "patch")
-        gate = _rule("kubextend.dev", "schedulinggates", "remove")
-        yield {**gate, "resourceNames": [config.queue.gate]}
+        yield _PATCH_PODS
+        yield _GATE._replace(name=config.queue.gate)
 
 
-def _of_plugins(config: ExtenderConfiguration) -> Iterator[_Rule]:
+def _of_informers(config: ExtenderConfiguration) -> Iterator[Right]:
     """Yield the rights to list and watch what the enabled plugins name in ``informers``."""
-    for name in config.informers:
-        resource = Resource.of(name)
-        yield _rule(resource.group, resource.plural, "list", "watch")
+    for resource in map(Resource.of, config.informers):
+        for verb in ("list", "watch"):
+            yield Right(verb, resource.group, resource.plural)
 
 
-def _in_namespaces(config: ExtenderConfiguration) -> dict[str, list[_Rule]]:
-    """Return the rights to hold Leases and to label the leader's pod, by namespace."""
-    rules: dict[str, list[_Rule]] = {}
+def _in_namespaces(config: ExtenderConfiguration, own_namespace: str) -> Iterator[Right]:
+    """Yield the rights to hold Leases, and to label the leader's pod, which is kubextend's own."""
     for lease in (config.server.lease, config.queue.lease if config.queues else None):
         if lease is not None:
-            held = _rule("coordination.k8s.io", "leases", "get", "update")
-            rules.setdefault(lease.namespace or _OWN_NAMESPACE, []).extend(
-                [
-                    _rule("coordination.k8s.io", "leases", "create"),
-                    {**held, "resourceNames": [lease.name]},
-                ]
-            )
+            for right in _LEASE:
+                # A role cannot limit create to one name.
+                name = "" if right.verb == "create" else lease.name
+                yield right._replace(namespace=lease.namespace or own_namespace, name=name)
     if config.server.lease is not None:
-        rules.setdefault(_OWN_NAMESPACE, []).append(_rule("", "pods", "patch"))
-    return rules
+        yield _PATCH_PODS._replace(namespace=own_namespace)
 
 
-def _rule(group: str, resource: str, *verbs: str) -> _Rule:
-    return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
+def _rules(rights: Iterable[Right]) -> list[_Rule]:
+    """Return the rules of a role that grants rights, one for each resource and name."""
+    verbs: dict[tuple[str, str, str], list[str]] = {}
+    for right in rights:
+        verbs.setdefault((right.group, right.resource, right.name), []).append(right.verb)
+    return [
+        {"apiGroups": [group], "resources": [resource], "verbs": granted}
+        | ({"resourceNames": [name]} if name else {})
+        for (group, resource, name), granted in verbs.items()
+    ]
 
 
-def _role(kind: str, names: dict[str, str], rules: Sequence[_Rule]) -> str:
-    document = {**_RBAC, "kind": kind, "metadata": names, "rules": list(rules)}
+def _role(kind: str, names: dict[str, str], rules: list[_Rule]) -> str:
+    document = {**_RBAC, "kind": kind, "metadata": names, "rules": rules}
     text: str = yaml.safe_dump(document, sort_keys=False, default_flow_style=None)
     return text

@@ -22,7 +22,8 @@ __all__ = ["Server", "captured", "gathered", "lines_of", "read_capture"]
 _TIMEOUT_S: Final = 10.0
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _MOST_ROWS: Final = 20
-_MOST_CELL: Final = 120
+MOST_CELL: Final = 120
+"""The most characters of a cell of a table."""
 
 _Json = Mapping[str, Any]
 _Row = Sequence[str]
@@ -292,8 +293,3 @@ def _result(call: _Json) -> str:
     if call["verb"] == "filter":
         return f"{nodes.get('passed')} of {nodes.get('nodes')} nodes passed"
     return f"scored {nodes.get('nodes')} nodes"
-
-
-def cell(text: str) -> str:
-    """Return a text that is short enough for a table."""
-    return text if len(text) <= _MOST_CELL else f"{text[: _MOST_CELL - 3]}..."

@@ -21,7 +21,7 @@ from .certificates import Authority
 from .controlplane import ControlPlane
 from .kubeapi import Object
 from .manifests import DEPLOY
-from .stack import KUBEXTEND, Mode, Stack, run_kubextend
+from .stack import KUBEXTEND, PLUGIN_FOLDER, Mode, Stack, run_kubextend
 from .versions import KUBE
 from .workbench import until
 
@@ -283,6 +283,23 @@ def test_a_planted_mistake_is_found(
     plant(setting)
     said = {each.message for each in setting.findings() if each.check == check}
     assert any(text in message for message in said), setting.findings()
+
+
+def test_what_a_plugin_reads_must_be_granted_and_served(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(PLUGIN_FOLDER)
+    setting.config["outOfTree"] = ["informed:Informed"]
+    plugins = {"filter": {"enabled": [{"name": "Informed"}]}}
+    setting.config["profiles"][0] |= {"plugins": plugins, "pluginConfig": []}
+    found = {(each.check, each.message) for each in setting.findings()}
+    groups = "e2e.kubextend.dev/v1alpha1/podgroups"
+    assert ("informers", f"the API does not serve {groups}, read by Informed") in found
+    assert {message for check, message in found if check == "rights-missing"} == {
+        f"kubextend may not {verb} {resource}"
+        for verb in ("list", "watch")
+        for resource in ("persistentvolumeclaims", "podgroups.e2e.kubextend.dev")
+    }
 
 
 def shipped(place: str, plane: ControlPlane, folder: Path) -> tuple[Object, Object]:

@@ -1,4 +1,4 @@
-"""The doctor's checks that need no cluster, its table of rights, and its command.
+"""The doctor's checks that need no cluster, and its command.
 
 What it finds on a real cluster is in tests/e2e.
 """
@@ -6,28 +6,28 @@ What it finds on a real cluster is in tests/e2e.
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
-from kubextend import cluster, config
+from kubextend import cluster, config, discovery
 from kubextend.cli import main
+from kubextend.cluster.api_call import Call, RefusedError, UnreachableError
 from kubextend.config.kube_versions import KubeVersion
 from kubextend.doctor import CHECKS, Examined, Verdict, examine
-from kubextend.doctor.cluster_checks import clock
+from kubextend.doctor.cluster_checks import clock, informers
 from kubextend.doctor.configuration_checks import kube_version
-from kubextend.doctor.rights import needed_rights, used_rights
+from kubextend.framework.known_plugins import KnownPlugins
 from kubextend.plugins import IN_TREE
 
 ROOT = Path(__file__).resolve().parents[2]
-DEPLOY = ROOT / "deploy"
-# kube-scheduler's Lease, and the policy's own group.
-NOT_OURS = {"kubextend-scheduler-lease"}
 
 
-def loaded(folder: Path, **fields: Any) -> config.ExtenderConfiguration:
+def loaded(
+    folder: Path, *, known: KnownPlugins = IN_TREE, **fields: Any
+) -> config.ExtenderConfiguration:
     file = folder / "kubextend.yaml"
     whole = {
         "apiVersion": "kubextend.dev/v1alpha1",
@@ -37,7 +37,7 @@ def loaded(folder: Path, **fields: Any) -> config.ExtenderConfiguration:
         **fields,
     }
     file.write_text(yaml.safe_dump(whole))
-    return config.load(file, known=IN_TREE, runs_here=False)
+    return config.load(file, known=known, runs_here=False)
 
 
 class Api:
@@ -84,35 +84,62 @@ def test_what_is_known_of_a_version_is_said(
     assert list(kube_version(newest)) == []
 
 
-def test_the_doctor_knows_the_rights_that_deploy_grants() -> None:
-    granted = set()
-    for path in DEPLOY.rglob("rbac*.yaml"):
-        for document in yaml.safe_load_all(path.read_text()):
-            if document["metadata"]["name"] not in NOT_OURS:
-                granted |= {
-                    (verb, group, resource)
-                    for rule in document.get("rules", ())
-                    for verb in rule["verbs"]
-                    for group in rule["apiGroups"]
-                    for resource in rule["resources"]
-                }
-    assert used_rights() == granted
+class Reads:
+    name = "Reads"
+    informers = ("persistentvolumeclaims", "example.com/v1/groups")
+
+    def filter(self, *_: Any) -> None: ...
 
 
-def test_a_configuration_without_the_api_needs_no_right(tmp_path: Path) -> None:
-    assert list(needed_rights(loaded(tmp_path))) == []
+class Discovery:
+    """Stands in for the API's discovery; answers each request by its path.
+
+    Args:
+        served: the path of a group and version -> name of a resource -> its verbs; an API that
+            does not know a group and version answers 404.
+    """
+
+    def __init__(self, served: dict[str, dict[str, list[str]]]) -> None:
+        self._served = served
+
+    def request(self, call: Call) -> bytes:
+        if call.path not in self._served:
+            raise RefusedError(call, 404, "the server could not find the requested resource")
+        resources = [{"name": n, "verbs": v} for n, v in self._served[call.path].items()]
+        return json.dumps({"resources": resources}).encode()
 
 
-def test_a_lease_needs_rights_in_its_own_namespace(tmp_path: Path) -> None:
-    lease = {"namespace": "here", "name": "l"}
-    examined = loaded(tmp_path, cluster={}, server={"lease": lease})
-    inside = {str(right) for right in needed_rights(examined) if right.namespace}
-    assert inside == {
-        "create leases.coordination.k8s.io -n here",
-        "get leases.coordination.k8s.io/l -n here",
-        "update leases.coordination.k8s.io/l -n here",
-        "patch pods -n here",
-    }
+@pytest.mark.parametrize(
+    ("of_group", "missing"),
+    [
+        ({"/apis/example.com/v1": {"groups": ["list", "watch", "get"]}}, False),
+        ({"/apis/example.com/v1": {"groups": ["list"]}}, True),
+        ({"/apis/example.com/v1": {"others": ["list", "watch"]}}, True),
+        ({}, True),
+    ],
+)
+def test_a_resource_that_a_plugin_reads_must_be_served_to_list_and_watch(
+    of_group: dict[str, dict[str, list[str]]], missing: bool, tmp_path: Path
+) -> None:
+    plugins = {"filter": {"enabled": [{"name": "Reads"}]}}
+    known = discovery.known_plugins({"Reads": Reads})
+    given = loaded(tmp_path, known=known, cluster={}, profiles=[{"plugins": plugins}])
+    examined = Examined(given)
+    claims = {"persistentvolumeclaims": ["get", "list", "watch"]}
+    examined.__dict__["api"] = Discovery({"/api/v1": claims, **of_group})
+    said = [(each.verdict, each.message) for each in informers(examined)]
+    text = "the API does not serve example.com/v1/groups, read by Reads"
+    assert said == [(Verdict.ERROR, text)] * missing
+
+
+@pytest.mark.parametrize("body", [b"<html>log in</html>", b"[]"])
+def test_an_answer_that_is_not_of_the_api_is_an_error_of_the_check(body: bytes) -> None:
+    class Proxy:
+        def request(self, _: Call) -> bytes:
+            return body
+
+    with pytest.raises(UnreachableError, match="GET /version"):
+        cluster.server_version(cast("Any", Proxy()))
 
 
 def test_each_check_says_something_about_a_configuration_alone(tmp_path: Path) -> None:

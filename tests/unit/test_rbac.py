@@ -1,4 +1,4 @@
-"""The roles that ``kubextend check --rbac`` prints."""
+"""The rights that kubextend needs, and the roles that ``kubextend check --rbac`` prints."""
 
 from pathlib import Path
 from typing import Any
@@ -8,9 +8,11 @@ import yaml
 
 from kubextend import config, discovery
 from kubextend.errors import KubextendError
-from kubextend.rbac import roles
+from kubextend.rbac import needed_rights, roles, used_rights
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
+# The right to hold kube-scheduler's own Lease.
+NOT_OURS = {"kubextend-scheduler-lease"}
 Right = tuple[str, str, str, tuple[str, ...]]
 
 
@@ -34,7 +36,9 @@ def rights(documents: Any, kind: str) -> set[Right]:
     }
 
 
-def printed(point: str = "filter", plugin: str = "HighCommPodFilter", **tree: Any) -> list[Any]:
+def parsed(
+    point: str = "filter", plugin: str = "HighCommPodFilter", **tree: Any
+) -> config.ExtenderConfiguration:
     profile = {"plugins": {point: {"enabled": [{"name": plugin}]}}}
     whole = {
         "apiVersion": "kubextend.dev/v1alpha1",
@@ -44,7 +48,11 @@ def printed(point: str = "filter", plugin: str = "HighCommPodFilter", **tree: An
         **tree,
     }
     known = discovery.known_plugins({"Reads": Reads})
-    return list(yaml.safe_load_all(roles(config.parse(whole, known=known))))
+    return config.parse(whole, known=known)
+
+
+def printed(point: str = "filter", plugin: str = "HighCommPodFilter", **tree: Any) -> list[Any]:
+    return list(yaml.safe_load_all(roles(parsed(point, plugin, **tree))))
 
 
 def written(*paths: str) -> list[Any]:
@@ -62,6 +70,41 @@ def test_the_rights_of_the_queue_and_a_leader_are_those_of_the_manifests() -> No
     assert rights(documents, "Role") == kept
     cluster = rights(documents, "ClusterRole")
     assert rights(written("queue/rbac.yaml"), "ClusterRole") <= cluster
+
+
+def test_what_kubextend_uses_is_what_deploy_grants() -> None:
+    files = sorted(str(path.relative_to(DEPLOY)) for path in DEPLOY.rglob("rbac*.yaml"))
+    granted = {
+        (verb, group, resource)
+        for document in written(*files)
+        if document["metadata"]["name"] not in NOT_OURS
+        for rule in document.get("rules", ())
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    assert used_rights(parsed()) == granted
+    claims = {(verb, "", "persistentvolumeclaims") for verb in ("list", "watch")}
+    groups = {(verb, "scheduling.x-k8s.io", "podgroups") for verb in ("list", "watch")}
+    assert used_rights(parsed(plugin="Reads")) == granted | claims | groups
+
+
+def test_the_needed_rights_are_among_the_used_ones() -> None:
+    queued = parsed("queueSort", "PrioritySort", server={"lease": {}})
+    for given in (parsed(), parsed(plugin="Reads"), parsed("reserve", "Coscheduling"), queued):
+        needed = needed_rights(given, "here")
+        assert len(needed) == len(set(needed))
+        assert {right[:3] for right in needed} <= used_rights(given)
+
+
+def test_a_lease_needs_rights_in_its_namespace_and_a_leader_in_the_namespace_of_its_pod() -> None:
+    given = parsed(server={"lease": {"namespace": "there", "name": "l"}})
+    assert {str(right) for right in needed_rights(given, "here") if right.namespace} == {
+        "create leases.coordination.k8s.io -n there",
+        "get leases.coordination.k8s.io/l -n there",
+        "update leases.coordination.k8s.io/l -n there",
+        "patch pods -n here",
+    }
 
 
 def test_a_plugin_gets_what_its_class_declares_and_no_more() -> None:
@@ -87,5 +130,6 @@ def test_a_lease_in_another_namespace_needs_a_role_there() -> None:
 
 
 def test_without_the_api_there_are_no_rights() -> None:
+    assert needed_rights(parsed(cluster=None), "here") == []
     with pytest.raises(KubextendError, match="needs no rights"):
         printed(cluster=None)

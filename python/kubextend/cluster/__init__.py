@@ -26,6 +26,7 @@ from kubextend.cluster.reflector import Reflector
 from kubextend.cluster.review import (
     Right,
     granted,
+    is_served,
     list_node_names,
     missing_rights,
     server_version,
@@ -61,6 +62,7 @@ __all__ = [
     "follow_pending_pods",
     "follow_pods",
     "granted",
+    "is_served",
     "lease_holder",
     "list_admission",
     "list_node_names",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from kubextend.errors import ClusterError
 
@@ -31,6 +33,20 @@ entries that the patch does not name stay."""
 def is_addressable(pod: Pod) -> bool:
     """Return whether a URL can address the pod: it has a UID, and a valid namespace and name."""
     return bool(pod.uid and NAME.fullmatch(pod.namespace) and NAME.fullmatch(pod.name))
+
+
+def parsed_object(call: Call, body: bytes) -> dict[str, Any]:
+    """Return the JSON object that the API answered to a call.
+
+    Raises: UnreachableError: the answer is no JSON object, so it does not come from the API.
+    """
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise UnreachableError(call, error) from error
+    if not isinstance(found, dict):
+        raise UnreachableError(call, "the answer is no object")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from kubextend.cluster.api_call import CONFLICT, NOT_FOUND, Call, RefusedError, UnreachableError
+from kubextend.cluster.api_call import (
+    CONFLICT,
+    NOT_FOUND,
+    Call,
+    RefusedError,
+    UnreachableError,
+    parsed_object,
+)
 from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -267,7 +272,7 @@ class Election:
         }
         body = _held(lease, self._identity, LEASE_S, datetime.now(UTC))
         call = Call("POST", self._lease.collection, CALL_S, body=body)
-        return _parsed(call, self._cluster.request(call))
+        return parsed_object(call, self._cluster.request(call))
 
     def _write(self, lease: Lease, holder: str, duration_s: int) -> Lease:
         """Write a Lease with this holder to the API, and return the Lease as the API stored it.
@@ -276,13 +281,13 @@ class Election:
         """
         body = _held(lease, holder, duration_s, datetime.now(UTC))
         call = Call("PUT", f"{self._lease.collection}/{self._lease.name}", CALL_S, body=body)
-        return _parsed(call, self._cluster.request(call))
+        return parsed_object(call, self._cluster.request(call))
 
 
 def _read(cluster: Cluster, lease: LeaseName) -> Lease | None:
     call = Call("GET", f"{lease.collection}/{lease.name}", CALL_S)
     try:
-        return _parsed(call, cluster.request(call))
+        return parsed_object(call, cluster.request(call))
     except RefusedError as error:
         if error.status == NOT_FOUND:
             return None
@@ -314,13 +319,3 @@ def _held(lease: Lease, holder: str, duration_s: int, now: datetime) -> Lease:
 def _spec(lease: Lease) -> dict[str, Any]:
     spec = lease.get("spec")
     return spec if isinstance(spec, dict) else {}
-
-
-def _parsed(call: Call, body: bytes) -> Lease:
-    try:
-        lease = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise UnreachableError(call, error) from error
-    if not isinstance(lease, dict):
-        raise UnreachableError(call, "the answer is no Lease")
-    return lease

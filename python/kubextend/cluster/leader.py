@@ -14,9 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
-import orjson
-
-from kubextend.cluster.api_call import STRATEGIC_MERGE, Call, RefusedError, UnreachableError
+from kubextend.cluster.api_call import (
+    STRATEGIC_MERGE,
+    Call,
+    RefusedError,
+    UnreachableError,
+    parsed_object,
+)
 from kubextend.cluster.election import Election
 from kubextend.errors import ClusterError
 
@@ -282,7 +286,7 @@ class Leader:
             content_type=STRATEGIC_MERGE,
             accept=_METADATA,
         )
-        answer = orjson.loads(self._cluster.request(call))
+        answer = parsed_object(call, self._cluster.request(call))
         with suppress(KeyError, TypeError):
             return int(answer["metadata"]["resourceVersion"])
         raise UnreachableError(call, "the answer has no resourceVersion")

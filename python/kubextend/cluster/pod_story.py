@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from kubextend.cluster.api_call import NAME, NOT_FOUND, Call, RefusedError, UnreachableError
+from kubextend.cluster.api_call import NAME, NOT_FOUND, Call, RefusedError, parsed_object
 from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -31,7 +29,7 @@ def read_manifest(cluster: Cluster, namespace: str, name: str) -> dict[str, Any]
             raise ClusterError(message)
     call = Call("GET", f"/api/v1/namespaces/{namespace}/pods/{name}", CALL_S, most_bytes=MOST_BYTES)
     try:
-        whole = _object(call, cluster.request(call))
+        whole = parsed_object(call, cluster.request(call))
     except RefusedError as error:
         if error.status == NOT_FOUND:
             return None
@@ -59,7 +57,7 @@ def pod_events(cluster: Cluster, namespace: str, uid: str) -> list[dict[str, Any
     query = {"fieldSelector": f"involvedObject.uid={uid}", "limit": "500"}
     path = f"/api/v1/namespaces/{namespace}/events"
     call = Call("GET", path, CALL_S, query, most_bytes=MOST_BYTES)
-    items = _object(call, cluster.request(call)).get("items") or []
+    items = parsed_object(call, cluster.request(call)).get("items") or []
     told = [
         {
             "at": each.get("lastTimestamp") or each.get("eventTime") or "",
@@ -71,16 +69,6 @@ def pod_events(cluster: Cluster, namespace: str, uid: str) -> list[dict[str, Any
         for each in items
     ]
     return sorted(told, key=lambda each: str(each["at"]))[-MOST_EVENTS:]
-
-
-def _object(call: Call, body: bytes) -> dict[str, Any]:
-    try:
-        found = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise UnreachableError(call, error) from error
-    if not isinstance(found, dict):
-        raise UnreachableError(call, "the answer is no object")
-    return found
 
 
 def _some(whole: dict[str, Any], part: str, fields: tuple[str, ...]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Asks the Kubernetes API who the caller is, what the caller may do, and which version answers."""
+"""Asks the Kubernetes API who the caller is, what the caller may do, and what the API serves."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import orjson
-
-from kubextend.cluster.api_call import Call
+from kubextend.cluster.api_call import NOT_FOUND, Call, RefusedError, parsed_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kubextend.cluster.client import Cluster
+    from kubextend.framework.informer import Resource
 
 __all__ = [
     "Caller",
     "Grants",
     "Right",
     "granted",
+    "is_served",
     "list_node_names",
     "missing_rights",
     "server_version",
@@ -88,7 +88,7 @@ def server_version(cluster: Cluster) -> str:
 
     Raises: ClusterError: the API did not answer.
     """
-    return str(orjson.loads(cluster.request(Call("GET", "/version", _CALL_S)))["gitVersion"])
+    return str(_answer(cluster, Call("GET", "/version", _CALL_S))["gitVersion"])
 
 
 def who_am_i(cluster: Cluster) -> Caller:
@@ -127,13 +127,32 @@ def granted(cluster: Cluster, namespace: str) -> Grants:
     return Grants(frozenset(rights), not status.get("incomplete"))
 
 
+def is_served(cluster: Cluster, resource: Resource) -> bool:
+    """Return whether the API serves a resource to list and to watch. Blocks.
+
+    Whoever has credentials may ask (the ClusterRole system:discovery).
+
+    Raises: ClusterError: the API refused, or did not answer.
+    """
+    path = resource.path.removesuffix(f"/{resource.plural}")
+    try:
+        found = _answer(cluster, Call("GET", path, _CALL_S))["resources"] or ()
+    except RefusedError as refused:
+        # The API serves no resource of this group and version.
+        if refused.status == NOT_FOUND:
+            return False
+        raise
+    verbs = {each["name"]: each["verbs"] for each in found}
+    return {"list", "watch"} <= set(verbs.get(resource.plural, ()))
+
+
 def list_node_names(cluster: Cluster) -> frozenset[str]:
     """Return the names of all nodes. Blocks.
 
     Raises: ClusterError: the API refused, or did not answer.
     """
     call = Call("GET", "/api/v1/nodes", _CALL_S, accept=_METADATA_LIST)
-    items = orjson.loads(cluster.request(call))["items"] or ()
+    items = _answer(cluster, call)["items"] or ()
     return frozenset(node["metadata"]["name"] for node in items)
 
 
@@ -146,9 +165,13 @@ def _is_allowed(cluster: Cluster, right: Right) -> bool:
     return bool(review["status"]["allowed"])
 
 
-def _created(cluster: Cluster, group: str, kind: str, spec: Mapping[str, object]) -> Any:
+def _created(cluster: Cluster, group: str, kind: str, spec: Mapping[str, object]) -> dict[str, Any]:
     path = f"/apis/{group}/v1/{kind.lower()}s"
     body = {"apiVersion": f"{group}/v1", "kind": kind, "spec": spec}
     if not spec:
         del body["spec"]
-    return orjson.loads(cluster.request(Call("POST", path, _CALL_S, body=body)))
+    return _answer(cluster, Call("POST", path, _CALL_S, body=body))
+
+
+def _answer(cluster: Cluster, call: Call) -> dict[str, Any]:
+    return parsed_object(call, cluster.request(call))

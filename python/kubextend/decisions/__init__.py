@@ -4,6 +4,6 @@
 pod lacks. ``explanation`` joins a record with what the Kubernetes API says of the pod.
 """
 
-from kubextend.decisions.decision_reader import DecisionReader, ServerFacts
+from kubextend.decisions.decision_reader import DecisionReader, ServerFacts, waiting_json
 
-__all__ = ["DecisionReader", "ServerFacts"]
+__all__ = ["DecisionReader", "ServerFacts", "waiting_json"]

@@ -20,7 +20,7 @@ from kubextend.verbs.decision_records import (
 )
 from kubextend.verbs.filter_again import LookAgain
 
-__all__ = ["API_VERSION", "DecisionReader", "Json", "ServerFacts"]
+__all__ = ["API_VERSION", "DecisionReader", "Json", "ServerFacts", "waiting_json"]
 
 API_VERSION: Final = "kubextend.dev/v1alpha1"
 """The version of the JSON; a field that means something else gets a new version."""
@@ -99,7 +99,8 @@ class DecisionReader:
             "uid": pod.uid,
             "schedulerName": pod.scheduler_name,
         }
-        answer["waiting"] = _waiting(self.waiting_pods.get(pod.uid))
+        held = self.waiting_pods.get(pod.uid)
+        answer["waiting"] = None if held is None else waiting_json(held)
         if record.last_bind is not None:
             answer["lastBind"] = _call(record.last_bind)
         attempts = [list(attempt) for attempt in list(record.attempts)]
@@ -107,7 +108,6 @@ class DecisionReader:
             {"calls": [_call(call) for call in calls]} for calls in reversed(attempts)
         ]
         if (profile := self.facts.profiles.for_pod(pod)) is not None:
-            held = self.waiting_pods.get(pod.uid)
             first = attempts[-1][0]
             answer["lacks"] = what_the_pod_lacks(
                 profile, pod, () if held is None else held.pending_plugins, first.verdicts
@@ -189,9 +189,8 @@ def _call(call: VerbCall) -> Json:
     }
 
 
-def _waiting(held: HeldPod | None) -> Json | None:
-    if held is None:
-        return None
+def waiting_json(held: HeldPod) -> Json:
+    """Return what a held pod waits for, as JSON; without a deadline once it is decided."""
     deadline_s = held.deadline_s
     return {
         "node": held.node_name,

@@ -10,21 +10,24 @@ from prometheus_client import CollectorRegistry
 
 from kubextend import cluster, queue_controller
 from kubextend.cluster import LeaseName
+from kubextend.config import ExtenderConfiguration
 from kubextend.config.scheduler_comparison import scheduler_lease, scheduler_names
 from kubextend.doctor.examined import Examined
 from kubextend.doctor.finding import Problem, error, skipped, warning
-from kubextend.doctor.rights import GENERAL_RIGHTS, needed_rights, used_rights
 from kubextend.errors import ClusterError
 from kubextend.framework.handle import NO_CLUSTER, Handle
+from kubextend.framework.informer import Resource
 from kubextend.profile import WaitingPods
 from kubextend.prometheus.args import PrometheusArgs
 from kubextend.prometheus.source import Source
 from kubextend.prometheus.sources import Sources
+from kubextend.rbac import GENERAL_RIGHTS, needed_rights, used_rights
 
 __all__ = [
     "api_reachable",
     "clock",
     "gates",
+    "informers",
     "leases",
     "metric_sources",
     "rights_missing",
@@ -71,8 +74,9 @@ def rights_missing(examined: Examined) -> Iterator[Problem]:
     if examined.own is None:
         yield skipped("the configuration has no section `cluster`")
         return
-    for right in cluster.missing_rights(examined.own, needed_rights(examined.config)):
-        hint = f"apply the rbac*.yaml of deploy/; `kubectl auth can-i {right}` shows it"
+    needed = needed_rights(examined.config, examined.own_namespace)
+    for right in cluster.missing_rights(examined.own, needed):
+        hint = f"apply what `kubextend check --rbac` prints; `kubectl auth can-i {right}` shows it"
         yield error(f"kubextend may not {right}", hint)
 
 
@@ -81,18 +85,31 @@ def rights_unused(examined: Examined) -> Iterator[Problem]:
     if examined.own is None:
         yield skipped("the configuration has no section `cluster`")
         return
-    grants = cluster.granted(examined.own, cluster.own_namespace() or "default")
+    grants = cluster.granted(examined.own, examined.own_namespace)
+    used = used_rights(examined.config) | GENERAL_RIGHTS
     unused = {
-        right
-        for right in grants.rights
-        if (right.verb, right.group, right.resource) not in used_rights()
-        and (right.verb, right.group, right.resource) not in GENERAL_RIGHTS
+        right for right in grants.rights if (right.verb, right.group, right.resource) not in used
     }
     if unused:
         message = f"kubextend may do what it never does: {_some(map(str, unused))}"
-        yield warning(message, "grant what the rbac*.yaml of deploy/ grant, and no more")
+        yield warning(message, "grant what `kubextend check --rbac` prints, and no more")
     if not grants.complete:
         yield skipped("an authorizer of the cluster cannot list all rights")
+
+
+def informers(examined: Examined) -> Iterator[Problem]:
+    """Look whether the API serves each resource that the plugins name in ``informers``."""
+    config = examined.config
+    for resource in map(Resource.of, config.informers):
+        if examined.api is None:
+            yield skipped("there is no access to the Kubernetes API")
+            return
+        if not cluster.is_served(examined.api, resource):
+            message = (
+                f"the API does not serve {resource}, read by {_some(_readers(config, resource))}"
+            )
+            hint = "install its CustomResourceDefinition: until then kubextend answers Errors"
+            yield error(message, hint)
 
 
 def leases(examined: Examined) -> Iterator[Problem]:
@@ -171,11 +188,17 @@ def metric_sources(examined: Examined) -> Iterator[Problem]:
             yield warning(f"{plugin} has no number for the nodes {missing}", hint)
 
 
+def _readers(config: ExtenderConfiguration, resource: Resource) -> set[str]:
+    """Return the names of the enabled plugins that read a resource."""
+    enabled = {name for profile in config.resolved for name in profile.args}
+    return {name for name in enabled if str(resource) in config.plugins[name].informers}
+
+
 def _leases_of(examined: Examined) -> Iterator[tuple[LeaseName, str]]:
     """Yield the Leases that somebody has to hold, and what does not happen otherwise."""
     config = examined.config
     if (lease := config.server.lease) is not None:
-        namespace = lease.namespace or cluster.own_namespace() or "default"
+        namespace = lease.namespace or examined.own_namespace
         yield LeaseName(namespace, lease.name), "no replica of kubextend decides"
     if config.queues:
         yield queue_controller.lease_name(config), "no pod of the queue is released"

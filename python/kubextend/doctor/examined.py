@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kubextend import cluster, core
+from kubextend import cluster, core, queue_controller
 from kubextend.config import ExtenderConfiguration
 from kubextend.config.kube_versions import KubeVersion
 
@@ -41,6 +41,11 @@ class Examined:
     def api(self) -> "Cluster | None":
         """The API with the credentials for looking; None without any."""
         return self.own if self.kubeconfig is None else cluster.connect(self.kubeconfig)
+
+    @property
+    def own_namespace(self) -> str:
+        """The namespace of kubextend's pod, if the doctor runs in it; else the queue's default."""
+        return cluster.own_namespace() or queue_controller.NAMESPACE_OUTSIDE_OF_A_POD
 
     @cached_property
     def server_version(self) -> str | None:

@@ -119,7 +119,8 @@ def check_methods(what: str, plugin_class: type[Any]) -> None:
     meant = {_plain(method): method for method in known}
     for name in dir(plugin_class):
         method = meant.get(_plain(name), name)
-        if method != name and not hasattr(plugin_class, method):
+        # A name such as ``_score`` is one that the author keeps private.
+        if method != name and not name.startswith("_") and not hasattr(plugin_class, method):
             message = f"{what}: {name} is no method that is called"
             raise PluginUnavailableError(message, f"did you mean {method}?")
     if not _extends(plugin_class):

@@ -5,6 +5,7 @@ Starlette routes requests to verbs. The server knows nothing of scheduling: the 
 prioritize, preempt and bind) interpret the bodies.
 """
 
+from kubextend.server.access import Access, TokenFile
 from kubextend.server.api_threads import ApiThreads
 from kubextend.server.application import Application, Limits, application, health_application
 from kubextend.server.connection.deadlines import Deadlines
@@ -14,7 +15,6 @@ from kubextend.server.freed_memory import keep_freed_memory
 from kubextend.server.health import Check, Health
 from kubextend.server.listeners import Listener, Service
 from kubextend.server.memory_limit import memory_limit_bytes
-from kubextend.server.waiting_pods_access import Access, TokenFile
 from kubextend.server.waiting_pods_endpoint import waiting_pod_routes
 
 __all__ = [

@@ -17,12 +17,11 @@ from starlette.types import Receive, Scope, Send
 
 from kubextend.decisions import DecisionReader
 from kubextend.metrics import Metrics
-from kubextend.server.reply import RefusedError, refuse, reply
-from kubextend.server.waiting_pods_access import Access
+from kubextend.server.access import Access, refuse_caller
+from kubextend.server.reply import RefusedError, reply
 
 __all__ = ["decision_routes"]
 
-_CHALLENGE: Final = ((b"www-authenticate", b"Bearer"),)
 _TIMES: Final = orjson.OPT_UTC_Z
 _NODE_FIELDS: Final = ("reason", "plugin", "node")
 # To read a record of 15,000 nodes takes a tenth of a second of the interpreter.
@@ -77,13 +76,12 @@ class _Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the ASGI request of ``scope``."""
         try:
-            await self._access.caller(scope)
+            await self._access.caller(scope, self._metrics)
             request = Request(scope, receive)
             uid = str(request.path_params.get("uid", ""))
             body = await self._answer(uid, request.query_params)
         except RefusedError as refused:
-            self._metrics.refused(str(refused.status)).inc()
-            await refuse(send, refused, _CHALLENGE if refused.status == 401 else ())  # noqa: PLR2004  Unauthorized
+            await refuse_caller(send, refused, self._metrics)
         else:
             await reply(send, 200, body)
 

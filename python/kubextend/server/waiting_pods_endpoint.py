@@ -6,7 +6,6 @@ pod waits.
 
 import logging
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -16,11 +15,12 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from kubextend.decisions import waiting_json
 from kubextend.framework.handle import HeldPod, HeldPods
 from kubextend.metrics import Metrics
+from kubextend.server.access import Access, refuse_caller
 from kubextend.server.connection.body_reader import BodyReader
-from kubextend.server.reply import RefusedError, refuse, reply
-from kubextend.server.waiting_pods_access import Access
+from kubextend.server.reply import RefusedError, reply
 
 __all__ = ["waiting_pod_routes"]
 
@@ -29,7 +29,6 @@ _LOGGER = logging.getLogger(__name__)
 _BODIES: Final = BodyReader(64 * 1024)
 # The reason may become a part of an Event's note, which is limited to 1,024 characters.
 _MOST_REASON_CHARS: Final = 1024
-_CHALLENGE: Final = ((b"www-authenticate", b"Bearer"),)
 _TIMES: Final = orjson.OPT_OMIT_MICROSECONDS | orjson.OPT_UTC_Z
 
 _Action: TypeAlias = Callable[[HeldPods, str, str, bytes], object]
@@ -70,29 +69,17 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            who = await self._caller(scope)
+            who = await self._access.caller(scope, self._metrics)
             body = await _body(scope, receive)
             uid = scope["path_params"].get("uid", "")
             answer = self._action(self._waiting_pods, who, uid, body)
         except ClientDisconnect:
             return
         except RefusedError as refused:
-            self._metrics.refused(str(refused.status)).inc()
-            await refuse(send, refused, _CHALLENGE if refused.status == 401 else ())  # noqa: PLR2004  Unauthorized
+            await refuse_caller(send, refused, self._metrics)
         else:
             self._metrics.waiting_pod_requests(self._name).inc()
             await reply(send, 200, orjson.dumps(answer, option=_TIMES))
-
-    async def _caller(self, scope: Scope) -> str:
-        """Return who sent a request; count a refusal.
-
-        Raises: RefusedError: the caller may not decide.
-        """
-        try:
-            return await self._access.caller(scope)
-        except RefusedError as refused:
-            self._metrics.logins_refused(str(refused.status)).inc()
-            raise
 
 
 def _list(waiting_pods: HeldPods, _who: str, _uid: str, _body: bytes) -> object:
@@ -152,17 +139,10 @@ def _log(done: str, held: HeldPod, who: str, what: str) -> None:
 
 
 def _entry(held: HeldPod) -> Mapping[str, object]:
-    """Return a waiting pod as a JSON object, without a deadline once it is allowed or rejected."""
-    deadline_s = held.deadline_s
-    return {
-        "namespace": held.pod.namespace,
-        "name": held.pod.name,
-        "uid": held.pod.uid,
-        "node": held.node_name,
-        "pendingPlugins": held.pending_plugins,
-        "since": datetime.fromtimestamp(held.since_s, UTC),
-        "deadline": None if deadline_s is None else datetime.fromtimestamp(deadline_s, UTC),
-    }
+    """Return a waiting pod as a JSON object."""
+    pod = held.pod
+    names = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+    return {**names, **waiting_json(held)}
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes:

@@ -26,6 +26,7 @@ from kubextend.config import VerbName
 from kubextend.errors import PluginError
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Code
+from kubextend.logs import shortened
 from kubextend.profile import PluginScores
 from kubextend.profile.run_in_progress import PluginCall, Run, current_run
 from kubextend.verbs.memory_bounded_map import KeptPods
@@ -66,7 +67,7 @@ Summary: TypeAlias = dict[str, object]
 
 def short(text: str) -> str:
     """Return a text of a plugin or client, cut to 1,024 characters."""
-    return text if len(text) <= _MOST_TEXT_CHARS else f"{text[: _MOST_TEXT_CHARS - 3]}..."
+    return shortened(text, _MOST_TEXT_CHARS)
 
 
 class AskedNodes:

@@ -17,6 +17,7 @@ from typing import TypeAlias
 from kubextend import core
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Code
+from kubextend.logs import shortened
 
 __all__ = ["MOST_REASONS", "MOST_REASON_CHARS", "Entry", "Reasons", "entries_of"]
 
@@ -193,14 +194,10 @@ def _at_most(most: int) -> Callable[[str], str]:
     seen: set[str] = set()
 
     def reason_for(whole_text: str) -> str:
-        text = _shortened(whole_text)
+        text = shortened(whole_text, MOST_REASON_CHARS)
         if text in seen or len(seen) < most - 1:
             seen.add(text)
             return text
         return _OTHER_REASONS
 
     return reason_for
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= MOST_REASON_CHARS else f"{text[: MOST_REASON_CHARS - 3]}..."

@@ -20,18 +20,14 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from shipped_rules import alerts, dashboard_expressions, metric_names, rule_file
+from tests.hostile.certificates import write_certificate
 
 pytestmark = pytest.mark.skipif(shutil.which("prometheus") is None, reason="needs prometheus")
 
@@ -195,23 +191,7 @@ def broken_certificate(server: Server, file: Path) -> None:
 
 def self_signed(folder: Path) -> dict[str, str]:
     """Write a certificate that ends tomorrow; return the files as the configuration names them."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubextend")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    (folder / "tls.crt").write_bytes(certificate.public_bytes(pem))
-    pkcs8 = serialization.PrivateFormat.PKCS8
-    (folder / "tls.key").write_bytes(key.private_bytes(pem, pkcs8, serialization.NoEncryption()))
+    write_certificate(folder)
     return {"certFile": str(folder / "tls.crt"), "keyFile": str(folder / "tls.key")}
 
 

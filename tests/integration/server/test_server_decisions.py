@@ -122,6 +122,14 @@ def test_without_a_readers_token_nothing_is_told(path: str, world: World) -> Non
         assert b"u-a" not in answer.body
 
 
+@pytest.mark.parametrize("path", [*PATHS, "/waiting-pods"])
+def test_refused_credentials_are_counted_on_each_page_for_people(path: str, world: World) -> None:
+    answer = world.get(path, "no-token-of-anybody")
+    assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+    registry = world.verbs.metrics.registry
+    assert registry.get_sample_value("kubextend_logins_refused_total", {"status": "401"}) == 1
+
+
 def test_a_reader_decides_nothing(world: World) -> None:
     with Connection(world.url) as connection:
         assert connection.get("/waiting-pods", **bearer(READER)).status == 401

@@ -193,6 +193,11 @@ def test_a_method_that_is_nearly_one_of_the_framework_is_refused(method: str, me
     assert KnownPlugins().with_classes({"Near": both}, "given")["Near"].plugin_class is both
 
 
+def test_a_private_method_may_have_nearly_the_name_of_one_of_the_framework() -> None:
+    scores = type("Scores", (), {"name": "Scores", "score_nodes": print, "_score": print})
+    assert KnownPlugins().with_classes({"Scores": scores}, "given")["Scores"].plugin_class is scores
+
+
 def test_a_given_class_that_extends_nothing_is_refused() -> None:
     idle = type("Idle", (), {"name": "Idle", "filter_for_me": print})
     with pytest.raises(PluginUnavailableError, match=r"^given: Idle extends nothing"):

@@ -12,19 +12,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from starlette.datastructures import Headers
-from starlette.types import Scope
+from starlette.types import Scope, Send
 
 from kubextend.errors import KubextendError
+from kubextend.metrics import Metrics
 from kubextend.server.connection.asgi_extension import connection_of
-from kubextend.server.reply import RefusedError
+from kubextend.server.reply import RefusedError, refuse
 
-__all__ = ["Access", "TokenFile"]
+__all__ = ["Access", "TokenFile", "refuse_caller"]
 
 _LOGGER = logging.getLogger(__name__)
 
 _MOST_FILE_BYTES: Final = 64 * 1024
 # 16 random letters and digits hold 95 bits.
 _LEAST_TOKEN_CHARS: Final = 16
+_CHALLENGE: Final = ((b"www-authenticate", b"Bearer"),)
 
 
 class TokenFile:
@@ -106,12 +108,23 @@ class Access:
     tokens: TokenFile | None = None
     setting: str = "server.waitingPods"
 
-    async def caller(self, scope: Scope) -> str:
+    async def caller(self, scope: Scope, metrics: Metrics) -> str:
         """Return who sent a request, for the log: a certificate's name, or "a bearer token".
+
+        Args:
+            scope: the ASGI scope of the request.
+            metrics: counts a caller who is refused.
 
         Raises: RefusedError: 401 if a token is missing or wrong, 403 if no name of the client's
             certificate is allowed.
         """
+        try:
+            return await self._allowed(scope)
+        except RefusedError as refused:
+            metrics.logins_refused(str(refused.status)).inc()
+            raise
+
+    async def _allowed(self, scope: Scope) -> str:
         names = _certificate_names(scope)
         if known := names & self.names:
             return min(known)
@@ -125,6 +138,15 @@ class Access:
         shown = f"the names {', '.join(sorted(names))}" if names else "no name"
         message = f"the client's certificate has {shown}, none of {self.setting}.allowedNames"
         raise RefusedError(403, message)
+
+
+async def refuse_caller(send: Send, refused: RefusedError, metrics: Metrics) -> None:
+    """Send a refusal to a person or a program that is not kube-scheduler, and count the refusal.
+
+    Status 401 asks for a bearer token, as HTTP demands (RFC 9110, section 15.5.2).
+    """
+    metrics.refused(str(refused.status)).inc()
+    await refuse(send, refused, _CHALLENGE if refused.status == 401 else ())  # noqa: PLR2004  Unauthorized
 
 
 def _bearer_token(scope: Scope) -> bytes | None:
