@@ -6,6 +6,7 @@ What it finds on a real cluster is in tests/e2e.
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from kubextend import cluster, config
 from kubextend.cli import main
 from kubextend.config.kube_versions import KubeVersion
 from kubextend.doctor import CHECKS, Examined, Verdict, examine
-from kubextend.doctor.cluster_checks import clock
+from kubextend.doctor.cluster_checks import clock, gates, scheduler_names_of_pods
 from kubextend.doctor.configuration_checks import kube_version
 from kubextend.doctor.rights import needed_rights, used_rights
 from kubextend.plugins import IN_TREE
@@ -103,6 +104,16 @@ def test_a_configuration_without_the_api_needs_no_right(tmp_path: Path) -> None:
     assert list(needed_rights(loaded(tmp_path))) == []
 
 
+def test_what_plugins_read_by_informers_has_to_be_granted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = frozenset({"persistentvolumeclaims", "apps/v1/deployments"})
+    monkeypatch.setattr(config.ExtenderConfiguration, "informers", named)
+    needed = {str(right) for right in needed_rights(loaded(tmp_path, cluster={}))}
+    for resource in ("persistentvolumeclaims", "deployments.apps"):
+        assert {f"list {resource}", f"watch {resource}"} <= needed
+
+
 def test_a_lease_needs_rights_in_its_own_namespace(tmp_path: Path) -> None:
     lease = {"namespace": "here", "name": "l"}
     examined = loaded(tmp_path, cluster={}, server={"lease": lease})
@@ -122,6 +133,24 @@ def test_each_check_says_something_about_a_configuration_alone(tmp_path: Path) -
     assert verdicts["server-reachable"] is Verdict.ERROR
     assert verdicts["rights-missing"] is Verdict.SKIPPED
     assert verdicts["node-mode"] is Verdict.WARNING
+
+
+@pytest.mark.parametrize("check", [gates, scheduler_names_of_pods])
+def test_a_tenant_who_makes_up_names_floods_no_report(check: Any, tmp_path: Path) -> None:
+    made_up = [
+        (f"default-schedulerr{number:03}", f"kubextend.dev/queue{number:03}")
+        for number in range(500)
+    ]
+    common = [("default-schedulr", "kubextend.dev/queu")] * 2
+    pods = [
+        SimpleNamespace(scheduler_name=name, scheduling_gates=[gate], creation_timestamp="")
+        for name, gate in made_up + common
+    ]
+    examined = Examined(loaded(tmp_path))
+    vars(examined)["pending_pods"] = pods
+    messages = [message for _, message, _ in check(examined)]
+    assert len(messages) == 20
+    assert messages[0].startswith("2 pods")
 
 
 def test_the_command_prints_json_and_exits_with_1_for_an_error(tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ from typing import Final
 from kubextend import cluster, queue_controller
 from kubextend.cluster import LeaseName, Right
 from kubextend.config import ExtenderConfiguration
+from kubextend.framework.informer import Resource
 
 __all__ = ["GENERAL_RIGHTS", "needed_rights", "used_rights"]
 
 _NODES: Final = (Right("list", "", "nodes"), Right("watch", "", "nodes"))
 _WAKES: Final = (Right("patch", "", "pods/status"),)
 _PODS: Final = (Right("list", "", "pods"), Right("watch", "", "pods"))
-_EVENTS: Final = (Right("create", "events.k8s.io", "events"),)
+_EVENTS: Final = tuple(Right(verb, "events.k8s.io", "events") for verb in ("create", "patch"))
 _BINDS: Final = (Right("create", "", "pods/binding"), Right("get", "", "pods"))
 _PATCHES_PODS: Final = Right("patch", "", "pods")
 _GATE: Final = Right("remove", "kubextend.dev", "schedulinggates")
@@ -32,6 +33,9 @@ def needed_rights(config: ExtenderConfiguration) -> Iterator[Right]:
     yield from (*_NODES, *_WAKES)
     if config.needs_pods or config.queues:
         yield from (*_PODS, *_EVENTS)
+    for resource in map(Resource.of, config.informers):
+        for verb in ("list", "watch"):
+            yield Right(verb, resource.group, resource.plural)
     if "bind" in config.verbs:
         yield from _BINDS
     if (lease := config.server.lease) is not None:
