@@ -175,7 +175,7 @@ class _ClusterSide:
                 api,
                 map(Resource.of, config.informers),
                 on_change,
-                partial(failures.note, consequence="a watched object is passed over"),
+                failures.object_passed_over,
             ),
         )
 

@@ -204,7 +204,7 @@ def doctor(
     else:
         for finding in findings:
             for line in _finding_lines(finding):
-                _print_line(line)
+                _print_line(line[:_LONGEST_LINE])
     errors = sum(finding.verdict is doctors.Verdict.ERROR for finding in findings)
     if errors:
         message = f"{errors} errors found"

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import accumulate, repeat
 from math import inf
 from operator import mul
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, cast
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector
 from prometheus_client.core import (
@@ -811,7 +811,7 @@ class _PluginRegistries(Collector):
         for (plugin, profile), registry in list(self._registries.items()):
             labels = {"plugin": plugin, "profile": profile}
             try:
-                found = list(registry.collect())
+                found = _writable(registry)
             except Exception as error:  # noqa: BLE001  a plugin's code
                 self._warn(f"the metrics of plugin {plugin} cannot be collected: {error!r}")
                 continue
@@ -833,6 +833,39 @@ class _PluginRegistries(Collector):
         if message not in self._warned and len(self._warned) < _MOST_WARNINGS:
             self._warned.add(message)
             _LOGGER.warning(message)
+
+
+class _Families(NamedTuple):
+    """Metric families that are collected already.
+
+    Attributes:
+        families: the families.
+    """
+
+    families: Sequence[Metric]
+
+    def collect(self) -> Sequence[Metric]:
+        return self.families
+
+
+def _writable(registry: CollectorRegistry) -> list[Metric]:
+    """Collect the metrics of a plugin, and check that they can be written as text.
+
+    The page of all metrics would be lost with one value that cannot be written. The value of a
+    label may come from a pod, so that it is escaped where UTF-8 cannot encode it.
+    """
+    found = list(registry.collect())
+    for family in found:
+        family.samples = [
+            sample._replace(labels={key: _encodable(text) for key, text in sample.labels.items()})
+            for sample in family.samples
+        ]
+    generate_latest(cast("CollectorRegistry", _Families(found)))
+    return found
+
+
+def _encodable(text: str) -> str:
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 class _InformerCollector(Collector):

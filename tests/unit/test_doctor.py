@@ -6,6 +6,7 @@ What it finds on a real cluster is in tests/e2e.
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -17,7 +18,7 @@ from kubextend.cli import main
 from kubextend.cluster.api_call import Call, RefusedError, UnreachableError
 from kubextend.config.kube_versions import KubeVersion
 from kubextend.doctor import CHECKS, Examined, Verdict, examine
-from kubextend.doctor.cluster_checks import clock, informers
+from kubextend.doctor.cluster_checks import clock, gates, informers, scheduler_names_of_pods
 from kubextend.doctor.configuration_checks import kube_version
 from kubextend.framework.known_plugins import KnownPlugins
 from kubextend.plugins import IN_TREE
@@ -149,6 +150,24 @@ def test_each_check_says_something_about_a_configuration_alone(tmp_path: Path) -
     assert verdicts["server-reachable"] is Verdict.ERROR
     assert verdicts["rights-missing"] is Verdict.SKIPPED
     assert verdicts["node-mode"] is Verdict.WARNING
+
+
+@pytest.mark.parametrize("check", [gates, scheduler_names_of_pods])
+def test_a_tenant_who_makes_up_names_floods_no_report(check: Any, tmp_path: Path) -> None:
+    made_up = [
+        (f"default-schedulerr{number:03}", f"kubextend.dev/queue{number:03}")
+        for number in range(500)
+    ]
+    common = [("default-schedulr", "kubextend.dev/queu")] * 2
+    pods = [
+        SimpleNamespace(scheduler_name=name, scheduling_gates=[gate], creation_timestamp="")
+        for name, gate in made_up + common
+    ]
+    examined = Examined(loaded(tmp_path))
+    vars(examined)["pending_pods"] = pods
+    messages = [message for _, message, _ in check(examined)]
+    assert len(messages) == 20
+    assert messages[0].startswith("2 pods")
 
 
 def test_the_command_prints_json_and_exits_with_1_for_an_error(tmp_path: Path) -> None:

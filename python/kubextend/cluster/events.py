@@ -232,6 +232,8 @@ def _event(
         "name": regarding.name,
         "uid": regarding.uid,
     }
+    # A plugin may quote what no UTF-8 can encode, such as a lone surrogate.
+    said = note.text.encode(errors="backslashreplace")
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -240,7 +242,7 @@ def _event(
         "type": note.type,
         "reason": note.reason,
         "action": note.action,
-        "note": note.text.encode()[:MOST_NOTE_BYTES].decode(errors="ignore"),
+        "note": said[:MOST_NOTE_BYTES].decode(errors="ignore"),
         "reportingController": CONTROLLER,
         "reportingInstance": f"{CONTROLLER}-{socket.gethostname()}"[:MOST_INSTANCE_CHARS],
         "regarding": {key: value for key, value in reference.items() if value},

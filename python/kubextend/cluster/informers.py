@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     _Change: TypeAlias = tuple[KubeObject | None, KubeObject | None]
 
 JOIN_S: Final = 2.0
+_MOST_CHARS: Final = 1024
 POINT: Final = "Informer"
 """What the failure of an index function or a handler is counted under."""
 
@@ -174,7 +175,7 @@ class _Followed:
             what: names the function.
             error: the exception.
         """
-        message = f"{what} of {self.resource}: {type(error).__name__}: {error}"
+        message = f"{what} of {self.resource}: {type(error).__name__}: {error!s:.{_MOST_CHARS}}"
         failure = PluginError(owner.plugin, POINT, message)
         failure.profile = owner.profile
         failure.__cause__ = error

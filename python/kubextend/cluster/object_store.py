@@ -7,6 +7,7 @@ were before or after a whole list.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -108,7 +109,9 @@ class _Index:
         self._values[key] = values
         for value in values:
             self._found.setdefault(value, {})[key] = found
-        self._leave(key, (value for value in before if value not in values))
+        # A set: an object may have thousands of values.
+        kept = frozenset(values)
+        self._leave(key, (value for value in before if value not in kept))
 
     def drop(self, key: Key) -> None:
         """Remove an object."""
@@ -137,7 +140,7 @@ class ObjectStore:
     """The objects of one resource, by namespace and name, as a reflector filled them in.
 
     An object is kept without ``metadata.managedFields``. Of an object whose JSON has more than 64
-    KiB then, only the names are kept.
+    KiB then, or more than about 250 objects and lists in each other, only the names are kept.
 
     Args:
         noun: the name of the resource, for log lines.
@@ -318,16 +321,52 @@ class ObjectRelist:
 
 _EVENTS: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"})
 
+# orjson parses 1,024 levels and writes 254, and kube-apiserver takes 10,000.
+_DEEPEST: Final = 1000
+_NESTING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]]', re.DOTALL)
+
 
 def _parsed(text: bytes) -> dict[str, Any]:
     try:
-        value = orjson.loads(text)
+        value = _loaded(text)
     except orjson.JSONDecodeError as error:
         raise WireError(str(error)) from error
     if not isinstance(value, dict):
         message = f"no JSON object: {text[:80]!r}"
         raise WireError(message)
     return value
+
+
+def _loaded(text: bytes) -> Any:
+    """Return parsed JSON; of values too deep for the parser, null.
+
+    A user's object must not hide all others, so that it is cut where orjson gives up. It is still
+    too deep to be kept whole.
+    """
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        shallow = _cut_off(text)
+        if shallow == text:
+            raise
+        return orjson.loads(shallow)
+
+
+def _cut_off(text: bytes) -> bytes:
+    """Return JSON with null in place of every object and list that is too deep to be parsed."""
+    parts: list[bytes] = []
+    depth = end = 0
+    for found in _NESTING.finditer(text):
+        mark = found[0]
+        if mark in {b"{", b"["}:
+            depth += 1
+            if depth == _DEEPEST:
+                parts += (text[end : found.start()], b"null")
+        elif mark in {b"}", b"]"}:
+            if depth == _DEEPEST:
+                end = found.end()
+            depth -= 1
+    return b"".join((*parts, text[end:]))
 
 
 def _metadata(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -345,18 +384,17 @@ def _key(metadata: Mapping[str, Any]) -> Key:
 def _kept(fields: dict[str, Any]) -> tuple[KubeObject, int]:
     """Return what the store keeps of an object, and the bytes of its JSON."""
     fields["metadata"].pop("managedFields", None)
-    size = len(orjson.dumps(fields))
-    if size <= MAX_OBJECT_BYTES:
-        return KubeObject(fields), size
-    left = truncated(fields)
-    large.warning(
-        "%s %s/%s has %d bytes; only its names are kept, as it is larger than %d bytes",
-        fields.get("kind", "object"),
-        *_key(fields["metadata"]),
-        size,
-        MAX_OBJECT_BYTES,
-    )
-    return left, 0
+    try:
+        size = len(orjson.dumps(fields))
+    except orjson.JSONEncodeError:
+        why = "is too deep"
+    else:
+        if size <= MAX_OBJECT_BYTES:
+            return KubeObject(fields), size
+        why = f"has {size} bytes, more than {MAX_OBJECT_BYTES}"
+    kind, names = fields.get("kind", "object"), _key(fields["metadata"])
+    large.warning("%s %s/%s %s; only its names are kept", kind, *names, why)
+    return truncated(fields), 0
 
 
 def _same(before: KubeObject | None, now: KubeObject) -> KubeObject:

@@ -172,7 +172,7 @@ def _call(call: VerbCall) -> Json:
         "error": short(call.error),
         "note": short(call.note),
         "failed": failed,
-        "leftOut": [error.plugin for error in call.left_out],
+        "leftOut": [each.plugin for each in call.left_out],
         "plugins": [
             {
                 "plugin": each.plugin,

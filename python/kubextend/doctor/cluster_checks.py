@@ -38,6 +38,8 @@ __all__ = [
 _CLOCKS_DIFFER: Final = timedelta(seconds=5)
 _GATED_LONG: Final = timedelta(hours=1)
 _MOST_NAMED: Final = 5
+# Users choose the names of gates and schedulers; those that most pods have are told.
+_MOST_PROBLEMS: Final = 20
 _ALIKE: Final = 0.8
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 
@@ -142,11 +144,11 @@ def gates(examined: Examined) -> Iterator[Problem]:
                 unreleased[pod.scheduler_name] += pod.scheduler_name not in queued
             elif _alike(gate, {queue_gate}) or _is_old(pod.creation_timestamp):
                 foreign[gate] += 1
-    for name, number in sorted((+unreleased).items()):
+    for name, number in (+unreleased).most_common(_MOST_PROBLEMS):
         message = f"{number} pods of {name} have the gate {queue_gate}, and nobody removes it"
         hint = f"give {name} a queueSort plugin here, or remove the gate by `kubextend ungate`"
         yield error(message, hint)
-    for gate, number in sorted(foreign.items()):
+    for gate, number in foreign.most_common(_MOST_PROBLEMS):
         message = f"{number} pods keep the gate {gate}"
         hint = f"look at the controller that removes it; this queue removes {queue_gate} alone"
         yield warning(message, hint)
@@ -159,10 +161,10 @@ def scheduler_names_of_pods(examined: Examined) -> Iterator[Problem]:
     if examined.scheduler is not None:
         known |= scheduler_names(examined.scheduler)
     names = Counter(pod.scheduler_name for pod in examined.pending_pods)
-    for name, number in sorted(names.items()):
-        if name not in known and (meant := _alike(name, ours)):
-            message = f"{number} pods wait for the scheduler {name}, which no profile names"
-            yield error(message, f"was {meant} meant?")
+    misspelt = Counter({name: names[name] for name in names.keys() - known if _alike(name, ours)})
+    for name, number in misspelt.most_common(_MOST_PROBLEMS):
+        message = f"{number} pods wait for the scheduler {name}, which no profile names"
+        yield error(message, f"was {_alike(name, ours)} meant?")
 
 
 def metric_sources(examined: Examined) -> Iterator[Problem]:

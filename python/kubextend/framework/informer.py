@@ -131,7 +131,7 @@ class _Truncated(KubeObject):
         names = self._fields.get("metadata", self._fields)
         message = (
             f"{names.get('namespace', '')}/{names.get('name', '')} is larger than"
-            f" {MAX_OBJECT_BYTES} bytes, so its field {key!r} is not kept"
+            f" {MAX_OBJECT_BYTES} bytes, or too deep, so its field {key!r} is not kept"
         )
         return TruncatedObjectError(message)
 

@@ -16,8 +16,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from sys import getsizeof
 from types import MappingProxyType
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
@@ -65,9 +66,15 @@ _ORDER: Final[Mapping[VerbName, int]] = {"filter": 0, "preempt": 1, "prioritize"
 Summary: TypeAlias = dict[str, object]
 
 
-def short(text: str) -> str:
-    """Return a text of a plugin or client, cut to 1,024 characters."""
-    return shortened(text, _MOST_TEXT_CHARS)
+def short(said: object) -> str:
+    """Return a text of a plugin or client, cut to 1,024 characters, that UTF-8 can encode.
+
+    A plugin that parses JSON of a pod's annotation may quote a lone surrogate, and nobody checks
+    the type of a Status' ``detail``.
+    """
+    text = said if isinstance(said, str) else str(said)
+    cut = shortened(text, _MOST_TEXT_CHARS)
+    return cut if cut.isascii() else cut.encode(errors="backslashreplace").decode()
 
 
 class AskedNodes:
@@ -147,7 +154,12 @@ class Verdicts(NamedTuple):
     def held_bytes(self) -> int:
         """The bytes that the verdicts take, about."""
         masks = len(self.rejections) * (_REJECTION_BYTES + self.nodes.count // 8)
-        return self.nodes.held_bytes + masks + 16 * self.nodes.count * len(self.scores)
+        texts = sum(
+            getsizeof(each.status.reason) + getsizeof(each.status.detail)
+            for each in self.rejections
+        )
+        scores = 16 * self.nodes.count * len(self.scores)
+        return self.nodes.held_bytes + masks + texts + scores
 
     def each(self) -> Iterator[NodeVerdict]:
         """Yield what was decided about each node, in the order of the request."""
@@ -232,7 +244,7 @@ class VerbCall:
         plugins: plugin and extension point -> the seconds that its calls took.
         detail: what the plugin that failed raised; empty without a failure.
         failed: the plugin and the extension point that failed; empty without a failure.
-        left_out: plugins that failed and without which the verb went on.
+        left_out: plugins that failed and without which the verb went on, with the extension point.
         rejected_by: the plugin and the extension point that rejected the pod at bind.
         held_s: for how many seconds Permit held the pod; None: Permit did not.
         api_s: for how many seconds the Kubernetes API worked on the Binding.
@@ -247,7 +259,7 @@ class VerbCall:
     plugins: Mapping[PluginCall, float] = MappingProxyType({})
     detail: str = ""
     failed: tuple[str, str] = ("", "")
-    left_out: Sequence[PluginError] = ()
+    left_out: Sequence[PluginCall] = ()
     rejected_by: tuple[str, str] = ("", "")
     held_s: float | None = None
     api_s: float | None = None
@@ -258,8 +270,9 @@ class VerbCall:
     ) -> None:
         self.verb: VerbName = verb
         self.verdicts = verdicts
-        self.error = error
-        self.note = note
+        self.error = short(error)
+        self.note = short(note)
+        self._held_bytes = 0
 
     def timed(self, run: Run | None) -> None:
         """Note when the call is recorded, how long its run has taken, and its plugins' calls."""
@@ -275,7 +288,11 @@ class VerbCall:
     @property
     def held_bytes(self) -> int:
         """The bytes that the call takes, about."""
-        return _CALL_BYTES if self.verdicts is None else _CALL_BYTES + self.verdicts.held_bytes
+        if not self._held_bytes:
+            verdicts = self.verdicts
+            nodes = _settled_bytes(self.settled) if verdicts is None else verdicts.held_bytes
+            self._held_bytes = _CALL_BYTES + nodes
+        return self._held_bytes
 
     def summary(self) -> Summary:
         """Return counts of nodes by plugin and reason; empty if the call has no nodes."""
@@ -288,6 +305,7 @@ class VerbCall:
         if self.verdicts is not None:
             self.settled = self.verdicts.summary()
             self.verdicts = None
+            self._held_bytes = 0
 
 
 _PASSED: Final = NodeVerdict("")
@@ -296,6 +314,15 @@ _PASSED: Final = NodeVerdict("")
 def scores_json(scores: tuple[int, int, int]) -> dict[str, int]:
     """Return a raw, a normalised and a weighted score as a JSON object."""
     return dict(zip(("raw", "normalized", "weighted"), scores, strict=True))
+
+
+def _settled_bytes(summary: Summary | None) -> int:
+    """Return the bytes that the texts of plugins take in a summary, about."""
+    groups: Any = (summary or {}).get("rejected", ())
+    return sum(
+        _REJECTION_BYTES + getsizeof(group["reason"]) + getsizeof(group["detail"])
+        for group in groups
+    )
 
 
 def _group(verdict: NodeVerdict, count: int, examples: list[str]) -> dict[str, object]:
@@ -465,8 +492,7 @@ class Decisions:
         if call.failed[0]:
             failed = PluginCall(*call.failed)
             self._failures[failed] = self._failures.get(failed, 0) + 1
-        for error in call.left_out:
-            failed = PluginCall(error.plugin, error.extension_point)
+        for failed in call.left_out:
             self._failures[failed] = self._failures.get(failed, 0) + 1
 
     def find(self, uid: str = "", namespace: str = "", name: str = "") -> PodDecisions | None:

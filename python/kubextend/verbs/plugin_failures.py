@@ -3,12 +3,15 @@
 import logging
 
 from kubextend.errors import PluginError
+from kubextend.logs import AtMost
 from kubextend.metrics import Metrics
 from kubextend.profile.run_in_progress import UncalledError
 
 __all__ = ["Failures", "sentence"]
 
 _LOGGER = logging.getLogger(__name__)
+_OF_OBJECTS = logging.getLogger(f"{__name__}.objects")
+_OF_OBJECTS.addFilter(AtMost(10))
 
 
 class Failures:
@@ -34,6 +37,15 @@ class Failures:
             return
         self._metrics.plugin_failures(error.plugin, error.extension_point).inc()
         _LOGGER.error("%s: %s", consequence, error, exc_info=error, extra=error.facts)
+
+    def object_passed_over(self, error: PluginError) -> None:
+        """Count a failure about a watched object, and log ten a second at most.
+
+        Users choose how many objects they make, and how often they change them.
+        """
+        self._metrics.plugin_failures(error.plugin, error.extension_point).inc()
+        text = "a watched object is passed over: %s"
+        _OF_OBJECTS.error(text, error, exc_info=error, extra=error.facts)
 
     def left_out(self, error: PluginError) -> None:
         """Count and log the failure of a plugin without which a request is still answered."""

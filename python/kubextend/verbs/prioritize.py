@@ -7,6 +7,7 @@ from kubextend.config import VerbName
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.profile import Profile
+from kubextend.profile.run_in_progress import PluginCall
 from kubextend.verbs.answer import NO_SCORES, Answer, Body
 from kubextend.verbs.context import Context
 from kubextend.verbs.decision_records import VerbCall, Verdicts
@@ -68,10 +69,11 @@ class PrioritizeVerb:
             self._record(args.pod, VerbCall(self.name, error=why_not))
             return NO_SCORES
         state = self._state_for(profile, args.pod, args.nodes)
-        left_out: list[PluginError] = []
+        left_out: list[PluginCall] = []
 
         def leave_out(error: PluginError) -> None:
-            left_out.append(error)
+            # The error itself would keep the frames of the plugin's call in memory.
+            left_out.append(PluginCall(error.plugin, error.extension_point))
             self._context.failures.left_out(error)
 
         scored, failed = score_nodes(profile, state, args.pod, args.nodes, leave_out)

@@ -52,6 +52,11 @@ def test_its_name_is_a_name_whatever_the_pod_is_called(name: str) -> None:
     assert DNS_SUBDOMAIN.fullmatch(named)
 
 
+def test_a_note_that_utf_8_cannot_encode_is_escaped() -> None:
+    # A plugin may quote what json.loads made of an annotation.
+    assert event(pod("a"), set_aside("team \ud800"), NOW)["note"] == "team \\ud800"
+
+
 def test_two_moments_make_two_names() -> None:
     later = NOW + timedelta(microseconds=1)
     names = {event(pod("a"), NOTES["held"], at)["metadata"]["name"] for at in (NOW, later)}

@@ -12,6 +12,10 @@ from kubextend.cluster import Informers, RefusedError, UnreachableError
 from kubextend.cluster.api_call import Call
 from kubextend.errors import NotListedError, PluginError
 from kubextend.framework.informer import KubeObject, Owner, Resource
+from kubextend.logs import AtMost
+from kubextend.metrics import Metrics
+from kubextend.verbs import plugin_failures
+from kubextend.verbs.plugin_failures import Failures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -245,6 +249,20 @@ def test_what_a_plugin_raises_is_reported_with_its_names_and_the_rest_goes_on() 
         f"the index x of {GROUPS}: KeyError: 'spec'",
         f"the handler of changes of {GROUPS}: ValueError: boom",
     ]
+
+
+def test_failures_about_objects_flood_no_log_and_all_count(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = AtMost(10, clock=lambda: 0.0)
+    monkeypatch.setattr(plugin_failures._OF_OBJECTS, "filters", [limit])
+    metrics = Metrics()
+    failures = Failures(metrics)
+    for _ in range(1000):
+        failures.object_passed_over(PluginError("Gang", "Informer", "boom"))
+    assert len(caplog.records) == 10
+    counted = 'kubextend_plugin_failures_total{extension_point="Informer",plugin="Gang"} 1000.0'
+    assert counted in metrics.render()[0].decode()
 
 
 def test_handlers_run_on_threads_of_their_own_and_end() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from prometheus_client import Counter, Gauge
+from prometheus_client.core import GaugeMetricFamily
 
 from kubextend.errors import KubextendError
 from kubextend.framework import CycleState, Handle, KubeObject, PluginEvents
@@ -122,6 +123,15 @@ def test_two_profiles_have_metrics_of_one_name() -> None:
     assert text.count("# HELP quota_pods_total Pods.") == 1
 
 
+def test_a_label_that_no_page_may_hold_is_escaped() -> None:
+    # What json.loads makes of an annotation may have a lone surrogate.
+    metrics = Metrics()
+    registry = metrics.plugin_registry("Quota", "ml")
+    Counter("quota_pods", "Pods.", ["team"], registry=registry).labels("\ud800\u00e9").inc()
+    text = metrics.render()[0].decode()
+    assert 'quota_pods_total{plugin="Quota",profile="ml",team="\\\\ud800\u00e9"} 1.0\n' in text
+
+
 def test_a_plugins_metrics_cannot_pass_for_kubextends() -> None:
     registry = Metrics().plugin_registry("Quota", "ml")
     with pytest.raises(ValueError, match="names that begin with"):
@@ -140,7 +150,12 @@ def test_metrics_that_fail_or_clash_are_left_out_and_said_once(
             message = "boom"
             raise RuntimeError(message)
 
+    class NoNumber:
+        def collect(self) -> Any:
+            yield GaugeMetricFamily("beds", "Beds.", value="many")  # type: ignore[arg-type]
+
     metrics.plugin_registry("Third", "ml").register(Fails())  # type: ignore[arg-type]
+    metrics.plugin_registry("Fifth", "ml").register(NoNumber())  # type: ignore[arg-type]
     Gauge("rooms", "Rooms.", registry=metrics.plugin_registry("Fourth", "ml")).set(3)
     for _ in range(2):
         text = metrics.render()[0].decode()
@@ -148,7 +163,9 @@ def test_metrics_that_fail_or_clash_are_left_out_and_said_once(
     assert 'pods_total{plugin="First",profile="ml"}' in text
     assert "Second" not in text
     said = [record.getMessage() for record in caplog.records]
-    assert len(said) == 2
+    assert "beds" not in text
+    assert len(said) == 3
+    assert any("plugin Fifth cannot be collected: ValueError" in each for each in said)
     assert any("the metric pods of plugin Second clashes" in each for each in said)
     assert any("plugin Third cannot be collected: RuntimeError('boom')" in each for each in said)
 

@@ -4,13 +4,16 @@ import asyncio
 import json
 from typing import Any
 
+import orjson
 import pytest
 
 from kubextend import core
 from kubextend.decisions import DecisionReader, ServerFacts
+from kubextend.errors import PluginError
 from kubextend.framework.status import Status
 from kubextend.plugins.coscheduling import Coscheduling
 from kubextend.plugins.label_match import LabelMatch
+from kubextend.profile.run_in_progress import PluginCall
 from kubextend.testing import Runner, make_node, make_pod
 from kubextend.verbs.decision_records import Decisions, VerbCall
 from kubextend.verbs.filter_again import filter_anew
@@ -170,6 +173,61 @@ def test_a_namespace_of_many_pods_pushes_out_its_own_records_alone() -> None:
     for number in range(2_000):
         decisions.add(pod_of(f"p{number}", "loud", 500), VerbCall("filter"))
     assert decisions.find("u-quiet") is not None
+
+
+class QuotesThePod:
+    """Rejects every node with a text of the pod's, which JSON in an annotation may hold."""
+
+    name = "QuotesThePod"
+    said: Any = "team \ud800"
+
+    def filter(self, *_: object) -> Status:
+        return Status.unschedulable("no such team", self.said)
+
+
+@pytest.mark.parametrize("said", ["team \ud800", 5, None])
+def test_a_detail_that_no_json_may_hold_does_not_hide_the_record(
+    said: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(QuotesThePod, "said", said)
+    runner = Runner(QuotesThePod, nodes=2)
+    runner.filter(make_pod("a"))
+    answer = orjson.loads(orjson.dumps(reader_of(runner).pod("", "default", "a"), default=str))
+    groups = answer["attempts"][0]["calls"][0]["nodes"]["rejected"]
+    assert [group["reason"] for group in groups] == ["no such team"]
+    runner.verbs.decisions._now = lambda: 1e12
+    runner.verbs.decisions.settle_old()
+    assert last_calls(runner)[0]["nodes"]["rejected"] == groups
+
+
+def test_the_texts_of_plugins_count_before_and_after_ten_minutes() -> None:
+    runner = Runner(QuotesThePod, nodes=2)
+    runner.filter(make_pod("a"))
+    decisions = runner.verbs.decisions
+    brief = decisions.held_bytes
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(QuotesThePod, "said", "x" * 100_000)
+        runner.filter(make_pod("b"))
+    assert decisions.held_bytes > 2 * brief + 99_000
+    decisions._now = lambda: 1e12
+    decisions.settle_old()
+    assert 1024 < decisions.held_bytes < 2 * brief + 2048
+
+
+def test_a_plugin_that_is_left_out_keeps_no_frames_in_memory() -> None:
+    class ScoreRaises:
+        name = "ScoreRaises"
+
+        def score(self, *_: object) -> int:
+            raise ValueError
+
+    runner = Runner(ScoreRaises, nodes=2)
+    with pytest.raises(PluginError):
+        runner.prioritize(make_pod("a"))
+    record = runner.verbs.decisions.find("", "default", "a")
+    assert record is not None
+    assert record.last.left_out == [PluginCall("ScoreRaises", "Score")]
+    assert last_calls(runner)[0]["leftOut"] == ["ScoreRaises"]
 
 
 def test_a_deleted_pod_has_no_record() -> None:
