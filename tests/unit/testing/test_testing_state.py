@@ -11,19 +11,9 @@ from kubextend.framework import CycleState, Handle, Rejection, Status
 
 ZONE = "topology.kubernetes.io/zone"
 UNTIL = "example.com/maintenance"
-NODES: Any = [
-    testing.make_node("a1", labels={ZONE: "a"}, annotations={UNTIL: "noon"}),
-    testing.make_node("a2", labels={ZONE: "a"}),
-    testing.make_node("b1", labels={ZONE: "b"}, images=[{"names": ["i:1"], "sizeBytes": 7}]),
-    testing.make_node("none"),
-]
 WEB = {"app": "web"}
-PODS: Any = [
-    testing.make_pod("p1", labels=WEB, node_name="a1"),
-    testing.make_pod("p2", labels=WEB, node_name="a2"),
-    testing.make_pod("p3", labels=WEB, node_name="b1"),
-    testing.make_pod("other", labels=WEB, namespace="elsewhere", node_name="b1"),
-]
+NODES: Any = []
+PODS: Any = []
 SPREAD = [
     {
         "maxSkew": 1,
@@ -32,6 +22,23 @@ SPREAD = [
         "labelSelector": {"matchLabels": WEB},
     }
 ]
+
+
+@pytest.fixture(autouse=True)
+def _made() -> None:
+    """Make the nodes and pods for each test, because testing forgets those of long ago."""
+    NODES[:] = [
+        testing.make_node("a1", labels={ZONE: "a"}, annotations={UNTIL: "noon"}),
+        testing.make_node("a2", labels={ZONE: "a"}),
+        testing.make_node("b1", labels={ZONE: "b"}, images=[{"names": ["i:1"], "sizeBytes": 7}]),
+        testing.make_node("none"),
+    ]
+    PODS[:] = [
+        testing.make_pod("p1", labels=WEB, node_name="a1"),
+        testing.make_pod("p2", labels=WEB, node_name="a2"),
+        testing.make_pod("p3", labels=WEB, node_name="b1"),
+        testing.make_pod("other", labels=WEB, namespace="elsewhere", node_name="b1"),
+    ]
 
 
 class Spread:
