@@ -61,6 +61,7 @@ class Server:
         request = urllib.request.Request(url, headers=self._headers())  # noqa: S310  checked above
         try:
             opener = urllib.request.build_opener(
+                _NoRedirects(),
                 urllib.request.ProxyHandler({}),
                 urllib.request.HTTPSHandler(context=self._trust()),
             )
@@ -93,6 +94,13 @@ class Server:
         if self.cert_file is not None:
             context.load_cert_chain(self.cert_file, self.key_file)
         return context
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: urllib would send the bearer token to wherever the answer points."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:

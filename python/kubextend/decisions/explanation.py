@@ -19,7 +19,8 @@ _Json = Mapping[str, Any]
 # pkg/scheduler/extender.go send
 _NODES: Final = re.compile(r"0/(\d+) nodes are available(?:: (.*))?", re.DOTALL)
 _AFTER: Final = re.compile(r"\.? (?:no new claims to deallocate|preemption: )")
-_ONE_REASON: Final = re.compile(r"(\d+) (.+?)(?=, \d+ |\.?$)", re.DOTALL)
+# Without a limit, a message of digits alone would take quadratic time.
+_ONE_REASON: Final = re.compile(r"(\d{1,9}) (.+?)(?=, \d+ |\.?$)", re.DOTALL)
 _NO_ANSWER: Final = re.compile(r'Post "(https?://[^"]*/(?:filter|prioritize|bind))"')
 _BAD_STATUS: Final = re.compile(r"failed (\S+) with extender at URL (\S+), code (\d+)")
 # Sentences of kubextend's own Errors.

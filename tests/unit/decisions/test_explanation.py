@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kubextend.decisions.explanation import Cause, Facts, explain
+from kubextend.decisions.explanation import Cause, Facts, _reasons, explain
 
 SERVER = {"queueGate": "", "profiles": {"trains": ["P"], "web": []}, "notReady": {}}
 
@@ -116,6 +116,11 @@ def test_the_cause_follows_from_what_is_known(given: Facts, cause: Cause, words:
 def test_the_reasons_of_kube_scheduler_are_counted_apart_from_ours() -> None:
     found = explain(facts(BOTH, call(nodes=rejected(3))))
     assert found.kube_scheduler == {"node(s) had untolerated taint {a: b}": 2}
+
+
+def test_a_message_of_digits_alone_is_read_to_its_end() -> None:
+    # In quadratic time this would take an hour.
+    assert _reasons(f"0/5 nodes are available: {'1' * 1_000_000}") == (5, {})
 
 
 def test_what_plugins_say_would_unblock_the_pod_is_told() -> None:

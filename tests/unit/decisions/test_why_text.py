@@ -1,6 +1,8 @@
 """What `kubextend why` prints, and the files that it reads again."""
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +98,28 @@ def test_a_server_that_cannot_be_asked_is_said(tmp_path: Path) -> None:
         why.Server("file:///etc/passwd").get("/decisions", {})
     with pytest.raises(KubextendError, match="cannot be read"):
         why.Server("http://127.0.0.1:9", token_file=str(tmp_path / "none")).get("/x", {})
+
+
+def test_a_redirect_takes_the_token_nowhere(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class Redirects(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(302)
+            self.send_header("Location", "/elsewhere")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    token_file = tmp_path / "token"
+    token_file.write_text("a-bearer-token-of-a-reader")
+    with HTTPServer(("127.0.0.1", 0), Redirects) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        with pytest.raises(KubextendError, match="status 302"):
+            why.Server(url, token_file=str(token_file)).get("/decisions", {})
+        server.shutdown()
+        thread.join()
+    assert asked == ["/decisions?"]
