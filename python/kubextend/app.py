@@ -860,8 +860,9 @@ def _decision_routes(config: ExtenderConfiguration, verbs: Verbs) -> list[Route]
         verbs.limits.breakers.health,
         config.queue.gate if config.queues else "",
     )
-    look_again = looking_again(verbs.limits, config.extender.http_timeout.seconds)
-    reader = DecisionReader(verbs.decisions, verbs.waiting_pods, facts, look_again)
+    most_s = config.extender.http_timeout.seconds
+    look_again, in_time = looking_again(verbs.limits, most_s), partial(verbs.limits.within, most_s)
+    reader = DecisionReader(verbs.decisions, verbs.waiting_pods, facts, look_again, in_time)
     return decision_routes(reader, access, verbs.metrics, path=config.server.path)
 
 

@@ -118,6 +118,7 @@ class Reloader:
     # The bytes of the file at the last look, and when it was last taken over or refused.
     _last: bytes = b""
     _settled: bytes = b""
+    _missing: bool = False
 
     async def watch(self) -> None:
         """Look at the file each second, until the task is cancelled."""
@@ -161,9 +162,16 @@ class Reloader:
     def _bytes(self) -> bytes:
         """Return the bytes of the file; empty if it cannot be read, as while it is replaced."""
         try:
-            return self.file.read()
-        except ConfigError:
+            data = self.file.read()
+        except ConfigError as error:
+            if not self._missing:
+                _LOGGER.warning(
+                    "the configuration in use stays, as its file is gone: %s", error
+                )
+            self._missing = True
             return b""
+        self._missing = False
+        return data
 
     async def _take_over(self, new: ExtenderConfiguration) -> list[Profile]:
         """Replace the profiles by those of a new configuration; return those that are replaced.
@@ -177,8 +185,13 @@ class Reloader:
         running = self.verbs.profiles.by_scheduler_name
         same = [each.scheduler_name for each in new.resolved if each in self.config.resolved]
         gone = [profile for name, profile in running.items() if name not in same]
-        made = await asyncio.to_thread(self._made, new)
-        await self._start(made)
+        made: list[Profile] = []
+        try:
+            await asyncio.to_thread(self._make, new, made)
+            await self._start(made)
+        except BaseException:
+            await asyncio.shield(self._stop_all([each for one in made for each in one.plugins]))
+            raise
         self.verbs.replace_profiles([*(running[name] for name in same), *made])
         instances = [(plugin.name, each.scheduler_name) for each in made for plugin in each.plugins]
         self.metrics.replace_plugin_registries({each.scheduler_name for each in gone}, instances)
@@ -186,12 +199,18 @@ class Reloader:
         self.config = new
         return gone
 
-    def _made(self, new: ExtenderConfiguration) -> list[Profile]:
+    def _make(self, new: ExtenderConfiguration, made: list[Profile]) -> None:
         """Make each profile of a new configuration that differs from the profile in use.
+
+        Args:
+            new: the new configuration.
+            made: gets the profiles one by one, so that the caller has them if a later one fails.
 
         Raises: KubextendError: a plugin cannot be made.
         """
-        return [self.make(new, each) for each in new.resolved if each not in self.config.resolved]
+        for resolved in new.resolved:
+            if resolved not in self.config.resolved:
+                made.append(self.make(new, resolved))  # noqa: PERF401  kept if a later one fails
 
     async def _start(self, profiles: Sequence[Profile]) -> None:
         """Start the plugins of new profiles.
@@ -204,9 +223,7 @@ class Reloader:
             async with asyncio.timeout(_START_S):
                 await starts.run()
         except TimeoutError:
-            why = starts.why_not()
-            await self._stop_all(plugins)
-            raise KubextendError(why) from None
+            raise KubextendError(starts.why_not()) from None
 
     async def _retire(self, profiles: Sequence[Profile]) -> None:
         """Stop the plugins of replaced profiles once no request uses them any more."""

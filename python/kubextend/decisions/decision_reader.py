@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from kubextend import __version__
-from kubextend.decisions.nearest_nodes import nearest_nodes, what_the_pod_lacks
+from kubextend.decisions.nearest_nodes import InTime, nearest_nodes, what_the_pod_lacks
 from kubextend.framework.handle import HeldPod, HeldPods
 from kubextend.profile import Profile, Profiles
 from kubextend.profile.breaker import PluginHealth
@@ -72,12 +72,14 @@ class DecisionReader:
         waiting_pods: the pods that Permit holds.
         facts: what kubextend is and does, apart from any pod.
         look_again: runs the filters of a profile outside of a request.
+        in_time: calls a plugin's ``unblock`` with a time limit.
     """
 
     decisions: Decisions
     waiting_pods: HeldPods
     facts: ServerFacts
     look_again: LookAgain
+    in_time: InTime
 
     def pod(self, uid: str = "", namespace: str = "", name: str = "") -> Json:
         """Return the last attempts of a pod, newest first; without a record, none.
@@ -110,10 +112,14 @@ class DecisionReader:
         if (profile := self.facts.profiles.for_pod(pod)) is not None:
             first = attempts[-1][0]
             answer["lacks"] = what_the_pod_lacks(
-                profile, pod, () if held is None else held.pending_plugins, first.verdicts
+                profile,
+                pod,
+                () if held is None else held.pending_plugins,
+                first.verdicts,
+                self.in_time,
             )
             if first.verdicts is not None:
-                nearest = nearest_nodes(profile, pod, first.verdicts, self.look_again)
+                nearest = nearest_nodes(profile, pod, first.verdicts, self.look_again, self.in_time)
                 answer["nearest"] = nearest
         return answer
 

@@ -5,9 +5,10 @@ node that the plugin rejects, that is a label or room; with None in place of a n
 the pod lacks on every node, such as members of its gang.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final, Protocol, runtime_checkable
+from functools import partial
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from kubextend import core
 from kubextend.errors import KubextendError
@@ -17,9 +18,15 @@ from kubextend.profile.guarded_calls import guarded
 from kubextend.verbs.decision_records import Verdicts, short
 from kubextend.verbs.filter_again import LookAgain
 
-__all__ = ["nearest_nodes", "what_the_pod_lacks"]
+__all__ = ["InTime", "nearest_nodes", "what_the_pod_lacks"]
 
 _MOST_NEAREST: Final = 5
+
+InTime: TypeAlias = Callable[[Callable[[], str]], str]
+"""Calls a function that calls a plugin, and returns the result.
+
+Raises KubextendError: the plugin hangs; TimeoutError: it takes too long.
+"""
 
 
 @runtime_checkable
@@ -33,7 +40,11 @@ class _Unblocks(Protocol):
 
 
 def what_the_pod_lacks(
-    profile: Profile, pod: core.Pod, holding: Sequence[str], verdicts: Verdicts | None
+    profile: Profile,
+    pod: core.Pod,
+    holding: Sequence[str],
+    verdicts: Verdicts | None,
+    in_time: InTime,
 ) -> list[dict[str, object]]:
     """Return what the pod lacks on every node, by plugin.
 
@@ -44,18 +55,19 @@ def what_the_pod_lacks(
         pod: the pod.
         holding: the names of the plugins whose Permit holds the pod.
         verdicts: what the last filter call decided; None if it is not kept.
+        in_time: calls the plugins' ``unblock``.
     """
     rejections = () if verdicts is None else verdicts.rejections
     stopping = {each.plugin for each in rejections if each.nodes.all()}.union(holding)
     return [
         {"plugin": plugin.name, "lacks": lacks}
         for plugin in profile.plugins
-        if plugin.name in stopping and (lacks := _lacks(plugin, pod, None))
+        if plugin.name in stopping and (lacks := _lacks(plugin, pod, None, in_time))
     ]
 
 
 def nearest_nodes(
-    profile: Profile, pod: core.Pod, verdicts: Verdicts, look_again: LookAgain
+    profile: Profile, pod: core.Pod, verdicts: Verdicts, look_again: LookAgain, in_time: InTime
 ) -> list[dict[str, object]]:
     """Return up to five nodes that the fewest plugins reject now, each with what it lacks.
 
@@ -84,7 +96,7 @@ def nearest_nodes(
             counts[row] += 1
     rows = sorted((row for row in range(len(nodes)) if counts[row]), key=counts.__getitem__)
     return [
-        {"node": nodes[row].name, "lacks": list(_missing(found, pod, nodes, row))}
+        {"node": nodes[row].name, "lacks": list(_missing(found, pod, nodes[row], row, in_time))}
         for row in rows[:_MOST_NEAREST]
     ]
 
@@ -97,24 +109,32 @@ def _all_of(rejections: Sequence[Rejection], nodes: core.Nodes) -> core.Mask:
 
 
 def _missing(
-    found: Sequence[tuple[Plugin, Rejection]], pod: core.Pod, nodes: core.Nodes, row: int
+    found: Sequence[tuple[Plugin, Rejection]],
+    pod: core.Pod,
+    node: core.NodeInfo,
+    row: int,
+    in_time: InTime,
 ) -> Iterator[dict[str, object]]:
     for plugin, rejection in found:
         if rejection.nodes[row]:
             yield {
                 "plugin": plugin.name,
                 "reason": short(rejection.status.reason),
-                "lacks": _lacks(plugin, pod, nodes[row]),
+                "lacks": _lacks(plugin, pod, node, in_time),
             }
 
 
-def _lacks(plugin: Plugin, pod: core.Pod, node: core.NodeInfo | None) -> str:
-    """Return what a plugin says that the pod lacks; "" if the plugin says nothing, or fails."""
+def _lacks(plugin: Plugin, pod: core.Pod, node: core.NodeInfo | None, in_time: InTime) -> str:
+    """Return what a plugin says that the pod lacks; "" if it says nothing, fails or hangs."""
     if not isinstance(plugin, _Unblocks):
         return ""
     try:
-        with guarded(plugin, "unblock", pod):
-            said: object = plugin.unblock(pod, node)
-    except KubextendError:
+        return in_time(partial(_asked, plugin, pod, node))
+    except (KubextendError, TimeoutError):
         return ""
+
+
+def _asked(plugin: _Unblocks, pod: core.Pod, node: core.NodeInfo | None) -> str:
+    with guarded(plugin, "unblock", pod):
+        said: object = plugin.unblock(pod, node)
     return short(said) if isinstance(said, str) else ""

@@ -163,7 +163,8 @@ def score_nodes_of(plugin: ScorePlugin | PerNodeScorePlugin, pods: Pods) -> Scor
 
     def score_nodes(state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Scored:
         ask = partial(per_node.score, state, pod)
-        infos = nodes.infos(pods() if needs_pods else None)
+        seen = pods() if state.pods_seen is None else state.pods_seen
+        infos = nodes.infos(seen if needs_pods else None)
         return Scored(*_judged(per_node, ask, pod, infos, MIN_NODE_SCORE))
 
     return score_nodes

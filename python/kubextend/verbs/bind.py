@@ -55,6 +55,7 @@ class _Request:
         args: the pod's names and the node's.
         time: the time limits of the request.
         pod: the pod; None: it was not looked up, or is not known.
+        profile: the profile whose plugins bind the pod; None: the pod has none, or is not known.
         permit_said: why Permit rejected the pod; None: Permit did not.
         was_held: whether Permit held the pod before it rejected the pod.
         lead: the term of this replica in which the bind began.
@@ -65,6 +66,7 @@ class _Request:
     args: core.BindingArgs
     time: BindTime
     pod: core.Pod | None = None
+    profile: Profile | None = None
     permit_said: Status | None = None
     was_held: bool = False
     lead: Lead = NO_LEAD
@@ -224,7 +226,9 @@ class BindVerb:
         left_s = request.time.cleanup_left_s()
         if left_s is not None:
             delay_s = max(0.0, min(delay_s, left_s))
-        if request.permit_said is not None and request.pod is not None:
+        # filter does not repeat what a plugin said that a new configuration has replaced meanwhile.
+        is_in_use = self._context.profiles.for_pod(request.pod) is request.profile
+        if request.permit_said is not None and request.pod is not None and is_in_use:
             # Before the wait: whatever wakes or ends the pod meanwhile counts more.
             self._unplaced.reject_permit(request.pod, request.permit_said, delay_s)
         await self._context.memory.throttle.wait(delay_s)
@@ -279,7 +283,7 @@ class BindVerb:
             request.pod = attempt.pod
         pod = await self._pod_of(request)
         self._record_begin(request, pod)
-        profile = None if pod is None else self._context.profiles.for_pod(pod)
+        request.profile = profile = None if pod is None else self._context.profiles.for_pod(pod)
         default_bind = partial(self._post, request, binder)
         if pod is None:
             await default_bind()

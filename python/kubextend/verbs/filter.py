@@ -154,6 +154,9 @@ class FilterVerb:
             # A full-mode request brings its own nodes, and they never change.
             before = request.changes if args.names_mode else None
             told = entries = self._unplaced.reject(attempt, profile, nodes, entries, before)
+            if self._context.profiles.for_pod(attempt.pod) is not profile:
+                # A new configuration came while the filters ran, after all rejections had ended.
+                self._unplaced.retry(attempt.pod, 0.0)
         if self._decisions.records:
             self._record_nodes(request, attempt.pod, outcome, told)
         return Answer(args.filter_answer(entries, self._context.memory.pool))

@@ -233,6 +233,27 @@ def test_a_file_that_cannot_be_taken_over_changes_nothing_and_is_named_once(
     assert server.kept() == ["green"]
 
 
+def test_a_missing_file_changes_nothing_and_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    server = Server(File(wants("red")))
+    server.look()
+    server.file.text = ""
+    server.look(5)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert server.kept() == ["red"]
+    server.file.write(wants("green"))
+    server.look()
+    assert server.kept() == ["green"]
+
+
+def test_plugins_of_a_refused_file_are_stopped() -> None:
+    server = Server(File(telling()))
+    server.file.write(telling(failurePolicy="Ignore"), counting(-1, "other"))
+    server.look()
+    old, made = Tells.made
+    assert (old.calls, made.calls) == (["start"], ["stop"])
+    assert server.counted("refused") == 1
+
+
 def test_a_profile_that_stays_the_same_keeps_its_plugins() -> None:
     server = Server(File(telling(), wants("red", "other")))
     server.file.write(telling(), wants("green", "other"))
@@ -296,9 +317,9 @@ class Counts:
     def filter(self, _state: CycleState, _pod: core.Pod, _node: core.NodeInfo) -> None: ...
 
 
-def counting(number: int) -> dict[str, Any]:
+def counting(number: int, name: str = "default-scheduler") -> dict[str, Any]:
     return {
-        "schedulerName": "default-scheduler",
+        "schedulerName": name,
         "plugins": {"filter": {"enabled": [{"name": "Counts"}]}},
         "pluginConfig": [{"name": "Counts", "args": {"number": number}}],
     }

@@ -25,7 +25,7 @@ RULES = {"filters": [{"nodeSelector": "disk=ssd", "reason": "no ssd"}]}
 def reader_of(runner: Runner) -> DecisionReader:
     verbs = runner.verbs
     facts = ServerFacts(verbs.profiles, ["filter"], dict, verbs.limits.breakers.health)
-    return DecisionReader(verbs.decisions, verbs.waiting_pods, facts, filter_anew)
+    return DecisionReader(verbs.decisions, verbs.waiting_pods, facts, filter_anew, lambda ask: ask())
 
 
 def read(runner: Runner, name: str) -> Any:

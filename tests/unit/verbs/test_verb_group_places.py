@@ -310,6 +310,20 @@ def test_the_node_with_the_highest_score_is_kept_and_of_equal_ones_the_first() -
     assert seen[2] == ["n0", "n2", "n3"]
 
 
+def test_a_plugin_that_scores_node_by_node_sees_the_places_of_earlier_members() -> None:
+    class Spreads:
+        name = "Spreads"
+        needs_pods = True
+
+        def score(self, _state: Any, _pod: Any, node: core.NodeInfo) -> int:
+            return 50 - len(node.pods)
+
+    cluster = Cluster(room=Room({"n0": 3, "n1": 3, "n2": 3}), score=[(Spreads(), 1)])
+    cluster.create(names(3))
+    # kube-scheduler has assumed the earlier members on their nodes by then.
+    assert [cluster.filter(name) for name in names(3)] == [["n0"], ["n1"], ["n2"]]
+
+
 def test_a_score_plugin_that_fails_is_left_out() -> None:
     class Fails(Scores):
         def score_nodes(self, *_: Any) -> list[int]:

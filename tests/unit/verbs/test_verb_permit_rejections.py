@@ -445,3 +445,24 @@ def test_of_a_pod_that_was_deleted_nothing_is_remembered_and_nobody_waits() -> N
     assert asyncio.run(world.bind()) == CLOSED
     assert not any(world.throttle.waits_s)
     assert not world.rejects()
+
+
+def test_filter_repeats_no_rejection_by_a_plugin_that_was_replaced_while_it_held_the_pod() -> None:
+    class Holds(Door):
+        def permit(self, *_: object) -> Any:
+            return Status.wait(), 600.0
+
+    world = World(Holds())
+    world.unplaced.begin(world.pod())
+
+    async def scenario() -> str:
+        held = asyncio.Event()
+        world.verbs.waiting_pods.tell(lambda _: held.set())
+        answer = asyncio.create_task(world.answer_of_bind())
+        await held.wait()
+        world.verbs.replace_profiles([Profile("default-scheduler")])
+        world.verbs.waiting_pods.reject("uid-of-pod", "Door", CLOSED)
+        return await answer
+
+    assert asyncio.run(scenario()) == CLOSED
+    assert world.filter()["NodeNames"] == ["n", "m"]
