@@ -64,7 +64,10 @@ impl PodResources {
         let named = |container: &ContainerResources, resource| {
             container.held.is_none() && container.requests.get(resource).is_some()
         };
-        let without = |resource| containers().filter(move |of| !named(of, resource)).count() as i64;
+        let without = |resource| -> i64 {
+            let unnamed = containers().map(|of| i64::from(!named(of, resource)));
+            unnamed.sum()
+        };
         let (no_cpu, no_memory) = (without("cpu"), without("memory"));
         if no_cpu == 0 && no_memory == 0 {
             return None;
