@@ -432,7 +432,9 @@ fn pods_with_places_are_found_by_namespace_and_label_alone() {
     let places = ["u1", "u2"].map(|uid| (store.get(uid).unwrap(), "n1"));
     let filled = store.snapshot().with_places(&places);
     let found = |namespace, key, value| {
-        let pods = filled.placed_with_label(namespace, key, value);
+        let pods = filled
+            .placed_with_label(namespace, key, value)
+            .expect("labels");
         let pods = pods.into_iter();
         pods.map(|pod| (pod.uid.clone(), pod.node_name.to_string()))
             .collect::<Vec<_>>()
@@ -451,6 +453,7 @@ fn pods_with_places_are_found_by_namespace_and_label_alone() {
         store
             .snapshot()
             .placed_with_label("ns", "size", "200")
+            .expect("labels")
             .is_empty()
     );
 }

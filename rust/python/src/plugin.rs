@@ -1,19 +1,20 @@
 //! The Python class `NativePlugin`: a plugin that runs in the core.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::LazyLock;
 
 use kubextend_core::plugins::{
     FilterRule, LabelMatch, NativePlugin, NodeResourcesBalancedAllocation, NodeResourcesFit,
     ScoreRule, Strategy,
 };
+use kubextend_core::pod::PodSnapshot;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::int64;
 use crate::mask::PyMask;
-use crate::nodes::PyNodes;
+use crate::nodes::{PyNodes, no_pods};
 use crate::pod::PyPod;
 use crate::pod_store::PyPodSnapshot;
 use crate::selector::parse;
@@ -111,8 +112,8 @@ impl PyNativePlugin {
     ) -> PyResult<Vec<(PyMask, String, bool)>> {
         let filter = self.0.as_filter().ok_or_else(|| self.lacks("Filter"))?;
         let pod = pod.complete()?;
-        let pods = pods.map_or_else(Arc::default, |pods| pods.0.clone());
-        let rejections = py.detach(|| filter.filter(pod, &nodes.nodes, &pods));
+        let pods = self.shown(pods)?;
+        let rejections = py.detach(|| filter.filter(pod, &nodes.nodes, pods));
         Ok(rejections
             .into_iter()
             .map(|r| (PyMask(r.nodes), r.reason.into_owned(), r.unresolvable))
@@ -129,8 +130,8 @@ impl PyNativePlugin {
     ) -> PyResult<Bound<'py, PyAny>> {
         let score = self.0.as_score().ok_or_else(|| self.lacks("Score"))?;
         let pod = pod.complete()?;
-        let pods = pods.map_or_else(Arc::default, |pods| pods.0.clone());
-        let scores = py.detach(|| score.score(pod, &nodes.nodes, &pods));
+        let pods = self.shown(pods)?;
+        let scores = py.detach(|| score.score(pod, &nodes.nodes, pods));
         int64::view(py, &scores)
     }
 
@@ -139,7 +140,21 @@ impl PyNativePlugin {
     }
 }
 
+static NO_PODS: LazyLock<PodSnapshot> = LazyLock::new(PodSnapshot::default);
+
 impl PyNativePlugin {
+    /// Returns the pods that the plugin sees.
+    ///
+    /// # Errors
+    /// The plugin counts what pods have in use, and there are no pods: each node would seem empty.
+    fn shown<'a>(&self, pods: Option<&'a PyPodSnapshot>) -> PyResult<&'a PodSnapshot> {
+        match pods {
+            Some(pods) => Ok(&pods.0),
+            None if self.0.needs_pods() => Err(no_pods()),
+            None => Ok(&NO_PODS),
+        }
+    }
+
     fn lacks(&self, point: &str) -> PyErr {
         // The scheduler's own sentence.
         let name = self.0.name();

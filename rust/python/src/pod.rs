@@ -63,8 +63,8 @@ impl PyPod {
     /// Returns the details of the pod; `what` is the field that Python reads.
     pub(crate) fn details(&self, what: &str) -> PyResult<&PodDetails> {
         let pod = self.unless(self.0.missing.details, "details")?;
-        let details = pod.details.as_deref();
-        details.ok_or_else(|| undeclared(&format!("{what} of pods"), "needs_details"))
+        pod.details()
+            .ok_or_else(|| undeclared(&format!("{what} of pods"), "needs_details"))
     }
 
     fn with_containers(&self) -> PyResult<&Pod> {
@@ -224,7 +224,7 @@ impl PyPod {
 
     #[getter]
     fn raw<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let raw = self.unless(self.0.missing.raw, "JSON")?.raw.as_deref();
+        let raw = self.unless(self.0.missing.raw, "JSON")?.raw();
         let raw = raw.ok_or_else(|| undeclared("raw of pods", "needs_raw"))?;
         Ok(PyBytes::new(py, raw))
     }

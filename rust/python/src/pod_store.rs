@@ -167,8 +167,9 @@ impl PyPodSnapshot {
         Self(Arc::new(py.detach(|| self.0.before(&later))))
     }
 
-    fn placed_with_label(&self, namespace: &str, key: &str, value: &str) -> Vec<PyPod> {
-        listed(&self.0.placed_with_label(namespace, key, value))
+    fn placed_with_label(&self, namespace: &str, key: &str, value: &str) -> PyResult<Vec<PyPod>> {
+        let found = self.0.placed_with_label(namespace, key, value);
+        found.map(|pods| listed(&pods)).map_err(unlabelled)
     }
 
     fn these(&self, py: Python<'_>, pods: Vec<PyRef<'_, PyPod>>) -> Vec<PyPod> {

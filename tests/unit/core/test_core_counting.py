@@ -122,6 +122,42 @@ def test_a_pod_without_its_labels_is_an_error_in_its_namespace_only() -> None:
             snapshot.count(nodes, "a=b")
         with pytest.raises(TruncatedPodError):
             snapshot.count_by(ZONE, nodes, "a=b", namespaces=["large", "ns"])
+        with pytest.raises(TruncatedPodError):
+            snapshot.with_places([(pods.pods()[0], "n1")]).placed_with_label("large", "a", "b")
+        assert snapshot.with_places([(pods.pods()[0], "n1")]).placed_with_label("b", "a", "b") == []
+
+
+def test_pods_without_their_labels_are_counted_where_no_label_is_asked_for() -> None:
+    large = {f"key{i}": "v" for i in range(100)}
+    metadata = {"name": "p", "namespace": "large", "uid": "p", "labels": large}
+    stored, pods = core.NodeStore(), core.PodStore(max_pod_bytes=500)
+    stored.replace(listed([node("n0", {ZONE: "a"})]))
+    pods.replace(listed([pod("p", node="n0", metadata=metadata)]))
+    assert list(pods.snapshot().count(stored.select(["n0"]))) == [1]
+
+
+@pytest.mark.parametrize("others", [1, 20_000])
+def test_each_of_many_namespaces_counts(others: int) -> None:
+    stored, pods = core.NodeStore(), core.PodStore()
+    stored.replace(listed([node("n0")]))
+    shown = [shown_pod(name, "n0", "web", name, ends=False) for name in ("a", "m", "z", "zz")]
+    pods.replace(listed(shown))
+    namespaces = ["z", *(f"n{i}" for i in range(others)), "a"]
+    for _ in range(2):
+        assert list(pods.snapshot().count(stored.select(["n0"]), namespaces=namespaces)) == [2]
+
+
+def test_a_plugin_that_counts_what_pods_use_refuses_to_answer_without_pods() -> None:
+    stored, pods = core.NodeStore(), core.PodStore()
+    stored.replace(listed([node("n0")]))
+    pods.replace(listed([pod("p")]))
+    [asked], nodes = pods.pods(), stored.select(["n0"])
+    resources = [("cpu", 1)]
+    fit = core.NativePlugin.node_resources_fit("LeastAllocated", resources, [], set(), set())
+    balanced = core.NativePlugin.node_resources_balanced_allocation(resources)
+    for call in (fit.filter_nodes, fit.score_nodes, balanced.score_nodes):
+        with pytest.raises(RuntimeError, match="pods are not known here"):
+            call(asked, nodes)
 
 
 @given(ZONES, st.lists(st.sampled_from([*NAMES, "unknown"]), max_size=6), st.booleans())

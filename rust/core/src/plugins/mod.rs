@@ -110,6 +110,16 @@ native_plugins! {
     NodeResourcesBalancedAllocation { Score };
 }
 
+impl NativePlugin {
+    /// Whether the plugin counts what the pods on each node have in use.
+    pub fn needs_pods(&self) -> bool {
+        matches!(
+            self,
+            Self::NodeResourcesFit(_) | Self::NodeResourcesBalancedAllocation(_)
+        )
+    }
+}
+
 /// Returns a selector that is written in the core's source, and so known to be valid.
 fn built_in(text: &str) -> Selector {
     Selector::parse(text).expect("a selector written in this crate")

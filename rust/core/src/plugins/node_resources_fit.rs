@@ -57,6 +57,10 @@ impl Filter for NodeResourcesFit {
         wanted.insert(0, ("pods", 1));
         let mut lacks: Vec<Vec<&str>> = vec![Vec::new(); nodes.len()];
         for (resource, wanted) in wanted {
+            // A tenant's pod may ask for thousands of resources, which no node has.
+            if lacks.iter().all(|lacks| lacks.len() >= MOST_NAMED) {
+                break;
+            }
             let allocatable = nodes.map_or(0, |node| node.allocatable_amount(resource));
             let used = pods.requested(nodes, resource);
             for (at, lacks) in lacks.iter_mut().enumerate() {
@@ -79,8 +83,15 @@ fn by_reason(lacks: Vec<Vec<&str>>) -> Vec<Rejection> {
             nodes_of.entry(lacks).or_default().push(at);
         }
     }
-    let rejection = |(lacks, at): (Vec<&str>, Vec<usize>)| Rejection {
-        nodes: Mask::from_fn(len, |node| at.binary_search(&node).is_ok()),
+    let mask = |rejected: Vec<usize>| {
+        let mut mask = Mask::filled(len, false);
+        for at in rejected {
+            mask.set(at, true);
+        }
+        mask
+    };
+    let rejection = |(lacks, rejected): (Vec<&str>, Vec<usize>)| Rejection {
+        nodes: mask(rejected),
         reason: lacks
             .into_iter()
             .map(reason)

@@ -67,8 +67,8 @@ impl ResourceUse {
 /// Returns how much of a resource the pod requests, as it counts in scores.
 pub(super) fn pod_request(pod: &Pod, resource: &str, counted: Counted) -> i64 {
     match (counted, resource) {
-        (Counted::WithDefaults, "cpu") => pod.requests_with_defaults.cpu,
-        (Counted::WithDefaults, "memory") => pod.requests_with_defaults.memory,
+        (Counted::WithDefaults, "cpu") => pod.requests_with_defaults().cpu,
+        (Counted::WithDefaults, "memory") => pod.requests_with_defaults().memory,
         _ => pod.requests.get(resource).unwrap_or(0),
     }
 }

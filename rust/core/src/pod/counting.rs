@@ -9,6 +9,7 @@ use ahash::RandomState;
 use super::labelled::Unlabelled;
 use super::occupancy::NodePods;
 use super::record::Pod;
+use super::size;
 use crate::labels::Selector;
 
 /// Says which pods are counted.
@@ -25,15 +26,31 @@ pub struct Counted {
 impl Counted {
     fn has(&self, pod: &Arc<Pod>) -> Result<bool, Unlabelled> {
         let namespaces = self.namespaces.as_deref();
-        let elsewhere = |of: &[String]| of.iter().all(|namespace| pod.namespace != **namespace);
+        // A tenant may name thousands of namespaces.
+        let elsewhere = |of: &[String]| {
+            let found = of.binary_search_by(|namespace| (**namespace).cmp(&pod.namespace));
+            found.is_err()
+        };
         let terminates = pod.deletion_timestamp.is_some();
         if namespaces.is_some_and(elsewhere) || (terminates && !self.terminating) {
             return Ok(false);
+        }
+        if self.selector.requirements().is_empty() {
+            return Ok(true);
         }
         if pod.missing.labels {
             return Err(Unlabelled(pod.clone()));
         }
         Ok(self.selector.matches(&pod.label_lookup()))
+    }
+
+    /// The approximate memory of the question in bytes.
+    fn bytes(&self) -> usize {
+        let namespaces = self.namespaces.iter().flatten();
+        size::selector(&self.selector)
+            + namespaces
+                .map(|namespace| size::gate(namespace))
+                .sum::<usize>()
     }
 
     /// Returns how many pods of a node are counted.
@@ -68,6 +85,9 @@ impl Default for Version {
 
 /// The most questions whose counts are remembered: one takes 16 bytes for each node.
 const MOST_QUESTIONS: usize = 64;
+
+/// The most bytes of a question whose counts are remembered: a tenant's pod may write a question.
+const LARGEST_QUESTION: usize = 16 << 10;
 
 /// For each row of nodes with pods, the version of the node's pods that was counted, and the count.
 type Rows = Vec<(Version, u32)>;
@@ -104,6 +124,9 @@ impl Counts {
     }
 
     fn rows(&self, counted: &Counted) -> Arc<Mutex<Rows>> {
+        if counted.bytes() > LARGEST_QUESTION {
+            return Arc::default();
+        }
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = all.get(counted) {
             return known.clone();

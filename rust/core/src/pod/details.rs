@@ -154,7 +154,10 @@ impl Pod {
     ///
     /// Source: kubernetes v1.37 pkg/scheduler/framework/types.go `PodPVCKeys`
     pub fn claim_names(&self) -> impl Iterator<Item = &str> {
-        let volumes = self.details.iter().flat_map(|details| &details.volumes);
+        let volumes = self
+            .details()
+            .into_iter()
+            .flat_map(|details| &details.volumes);
         let names = volumes.map(|volume| &*volume.claim_name);
         names.filter(|name| !name.is_empty())
     }

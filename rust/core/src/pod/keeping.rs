@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::mem::size_of;
 use std::sync::Arc;
 
-use super::record::Pod;
+use super::record::{KeptParts, Pod};
 use super::resources::word;
 use super::size;
 use crate::node::Parts;
@@ -55,22 +55,25 @@ fn trim_rare(pod: &mut Pod, most: usize) {
 
 /// Drops the details or the JSON of a pod if they take more than `most` bytes.
 fn trim_parts(pod: &mut Pod, most: usize) {
-    if details_bytes(pod) > most {
-        pod.details = None;
+    let Some(parts) = &mut pod.parts else {
+        return;
+    };
+    if details_bytes(parts) > most {
+        Arc::make_mut(parts).details = None;
         pod.missing.details = true;
     }
-    if raw_bytes(pod) > most {
-        pod.raw = None;
+    if raw_bytes(parts) > most {
+        Arc::make_mut(parts).raw = None;
         pod.missing.raw = true;
     }
 }
 
-fn details_bytes(pod: &Pod) -> usize {
-    pod.details.as_deref().map_or(0, size::details)
+fn details_bytes(parts: &KeptParts) -> usize {
+    parts.details.as_ref().map_or(0, size::details)
 }
 
-fn raw_bytes(pod: &Pod) -> usize {
-    pod.raw.as_deref().map_or(0, <[u8]>::len)
+fn raw_bytes(parts: &KeptParts) -> usize {
+    parts.raw.as_deref().map_or(0, <[u8]>::len)
 }
 
 /// Keeps those of a pod's resources, gates, labels and containers that fit into `most` bytes
@@ -191,8 +194,8 @@ impl Pod {
             + size::pairs(&self.labels)
             + size::containers(&self.containers)
             + size::containers(&self.init_containers)
-            + details_bytes(self)
-            + raw_bytes(self)
+            + self.parts.as_deref().map_or(0, details_bytes)
+            + self.parts.as_deref().map_or(0, raw_bytes)
     }
 }
 

@@ -23,7 +23,7 @@ pub use details::{
 };
 pub use keeping::Keeping;
 pub use labelled::Unlabelled;
-pub use record::{Container, Missing, Pod, RequestsWithDefaults};
+pub use record::{Container, KeptParts, Missing, Pod, RequestsWithDefaults};
 pub use resources::{Amounts, Word};
 pub use snapshot::PodSnapshot;
 pub use store::{PodStore, Unassumable};

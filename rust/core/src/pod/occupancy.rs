@@ -137,8 +137,9 @@ impl NodePods {
 
     /// Adds `times` the pod's requests of the usual resources to the sums; `times` may be negative.
     fn count(&mut self, pod: &Pod, times: i128) {
-        self.with_defaults.0 += times * i128::from(pod.requests_with_defaults.cpu);
-        self.with_defaults.1 += times * i128::from(pod.requests_with_defaults.memory);
+        let defaulted = pod.requests_with_defaults();
+        self.with_defaults.0 += times * i128::from(defaulted.cpu);
+        self.with_defaults.1 += times * i128::from(defaulted.memory);
         for (resource, amount) in pod.requests.iter() {
             if let Some(usual) = usual(resource) {
                 *self.requested.entry(usual).or_default() += times * i128::from(amount);
@@ -330,7 +331,7 @@ mod tests {
                 let asked = left.iter().filter_map(|pod| pod.requests.get(resource));
                 assert_eq!(node.requested(resource), asked.sum::<i64>());
             }
-            let defaulted = left.iter().map(|pod| pod.requests_with_defaults.memory);
+            let defaulted = left.iter().map(|pod| pod.requests_with_defaults().memory);
             assert_eq!(node.requested_with_defaults().1, defaulted.sum::<i64>());
             assert_eq!(
                 node.requested("pods"),

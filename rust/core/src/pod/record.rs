@@ -39,9 +39,9 @@ pub struct Pod {
     pub overhead: Amounts,
     /// The resources that the pod requests from its node, computed as in Kubernetes.
     pub requests: Amounts,
-    /// The pod's requests of cpu and memory, with kube-scheduler's defaults for containers that
-    /// have none.
-    pub requests_with_defaults: RequestsWithDefaults,
+    /// What `requests_with_defaults` returns; None if these are the amounts of `requests`, as for
+    /// most pods.
+    pub defaulted: Option<Arc<RequestsWithDefaults>>,
     /// The names of `spec.schedulingGates`.
     pub scheduling_gates: Box<[Box<str>]>,
     /// `spec.schedulingGroup.podGroupName`; empty for a pod without a `PodGroup`.
@@ -63,20 +63,26 @@ pub struct Pod {
     pub nominated_node_name: Box<str>,
     /// `status.startTime`, as the API sent it.
     pub start_time: Option<Box<str>>,
-    /// None if the store does not keep details.
-    pub details: Option<Arc<PodDetails>>,
-    /// The pod's JSON as it came, with an empty list as `metadata.managedFields`; None if the store
-    /// does not keep the JSON.
-    pub raw: Option<Arc<[u8]>>,
+    /// None if the store keeps no optional parts. One pointer, because most stores keep none.
+    pub parts: Option<Arc<KeptParts>>,
     /// The parts of the pod that the store does not keep, because they are too large.
     pub missing: Missing,
+}
+
+/// The optional parts of a pod that a store keeps.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KeptParts {
+    /// None if the store does not keep details.
+    pub details: Option<PodDetails>,
+    /// None if the store does not keep the JSON.
+    pub raw: Option<Box<[u8]>>,
 }
 
 /// A pod's requests of cpu and memory as kube-scheduler counts them in scores: a container that
 /// names no request of cpu counts 100m, and one that names none of memory 200 MiB.
 ///
 /// Source: kubernetes v1.36 `pkg/scheduler/util/pod_resources.go`
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct RequestsWithDefaults {
     /// Milli-CPUs.
     pub cpu: i64,
@@ -134,6 +140,28 @@ impl Pod {
     /// The pod's labels, in the form that a selector is compared with.
     pub fn label_lookup(&self) -> SortedLabels<'_, String, String> {
         SortedLabels(&self.labels)
+    }
+
+    /// The pod's requests of cpu and memory, with kube-scheduler's defaults for containers that
+    /// have none.
+    pub fn requests_with_defaults(&self) -> RequestsWithDefaults {
+        let amount = |resource| self.requests.get(resource).unwrap_or(0);
+        let same = || RequestsWithDefaults {
+            cpu: amount("cpu"),
+            memory: amount("memory"),
+        };
+        self.defaulted.as_deref().copied().unwrap_or_else(same)
+    }
+
+    /// The fields that only a store with `Parts::details` keeps; None in other stores.
+    pub fn details(&self) -> Option<&PodDetails> {
+        self.parts.as_ref()?.details.as_ref()
+    }
+
+    /// The pod's JSON as it came, with an empty list as `metadata.managedFields`; None if the store
+    /// does not keep the JSON.
+    pub fn raw(&self) -> Option<&[u8]> {
+        self.parts.as_ref()?.raw.as_deref()
     }
 
     /// Whether the pod is on a node.

@@ -11,9 +11,9 @@ use super::resources::{ResourceList, Word};
 use crate::labels::Quantity;
 
 /// What kube-scheduler assumes in scores for a container that names no request of cpu.
-const DEFAULT_CPU: &str = "100m";
+const DEFAULT_MILLI_CPU: i64 = 100;
 /// What kube-scheduler assumes in scores for a container that names no request of memory.
-const DEFAULT_MEMORY: &str = "200Mi";
+const DEFAULT_MEMORY: i64 = 200 << 20;
 
 /// The parts of a pod that decide which resources it requests.
 #[derive(Debug, Default)]
@@ -53,21 +53,54 @@ impl PodResources {
         self.requests_with(&ResourceList::default())
     }
 
-    /// Computes the pod's requests of cpu and memory with kube-scheduler's defaults.
-    pub(crate) fn requests_with_defaults(&self) -> RequestsWithDefaults {
-        let missing = [("cpu", DEFAULT_CPU), ("memory", DEFAULT_MEMORY)];
+    /// Computes the pod's requests of cpu and memory with kube-scheduler's defaults, from
+    /// `requests`, which are those without; None if each container names both resources, so that no
+    /// default counts.
+    pub(crate) fn requests_with_defaults(
+        &self,
+        requests: &ResourceList,
+    ) -> Option<RequestsWithDefaults> {
+        let containers = || self.containers.iter().chain(&self.init_containers);
+        let named = |container: &ContainerResources, resource| {
+            container.held.is_none() && container.requests.get(resource).is_some()
+        };
+        let without = |resource| -> i64 {
+            let unnamed = containers().map(|of| i64::from(!named(of, resource)));
+            unnamed.sum()
+        };
+        let (no_cpu, no_memory) = (without("cpu"), without("memory"));
+        if no_cpu == 0 && no_memory == 0 {
+            return None;
+        }
+        let plain = self.init_containers.is_empty()
+            && self.whole.requests.iter().next().is_none()
+            && containers().all(|of| of.held.is_none());
+        if !plain {
+            return Some(self.filled_requests());
+        }
+        // The containers of most pods run side by side, so that each default counts.
+        let sum = |resource, missing| amount(requests, resource).saturating_add(missing);
+        Some(RequestsWithDefaults {
+            cpu: sum("cpu", no_cpu * DEFAULT_MILLI_CPU),
+            memory: sum("memory", no_memory * DEFAULT_MEMORY),
+        })
+    }
+
+    /// Computes the pod's requests of cpu and memory as if each container that names no request
+    /// had kube-scheduler's default.
+    fn filled_requests(&self) -> RequestsWithDefaults {
+        let missing = [
+            ("cpu", format!("{DEFAULT_MILLI_CPU}m")),
+            ("memory", DEFAULT_MEMORY.to_string()),
+        ];
         let missing = missing.map(|(resource, text)| {
-            let quantity = Quantity::parse(text).expect("a quantity written in this file");
+            let quantity = Quantity::parse(&text).expect("a number is a quantity");
             (Word::Usual(resource), quantity)
         });
         let requests = self.requests_with(&missing.into_iter().collect());
-        let amount = |resource| {
-            let quantity = requests.get(resource);
-            quantity.map_or(0, |quantity| quantity.amount_of(resource))
-        };
         RequestsWithDefaults {
-            cpu: amount("cpu"),
-            memory: amount("memory"),
+            cpu: amount(&requests, "cpu"),
+            memory: amount(&requests, "memory"),
         }
     }
 
@@ -146,6 +179,11 @@ impl PodResources {
     }
 }
 
+fn amount(requests: &ResourceList, resource: &str) -> i64 {
+    let quantity = requests.get(resource);
+    quantity.map_or(0, |quantity| quantity.amount_of(resource))
+}
+
 /// Returns the requests of a container, with the amounts in `missing` of the resources that the
 /// container does not name.
 fn filled<'a>(requests: &'a ResourceList, missing: &ResourceList) -> Cow<'a, ResourceList> {
@@ -169,6 +207,9 @@ mod tests {
 
     use serde_json::Value;
 
+    use super::{
+        ContainerResources, PodResources, Quantity, RequestsWithDefaults, ResourceList, Word,
+    };
     use crate::oracle::{list, text};
     use crate::wire::pod::parsed;
 
@@ -176,7 +217,7 @@ mod tests {
     fn a_container_without_requests_counts_in_scores_as_in_kube_scheduler() {
         let of = |spec: &str| {
             let pod = parsed(format!(r#"{{"spec":{spec}}}"#).as_bytes()).expect("a pod");
-            let counted = pod.requests_with_defaults;
+            let counted = pod.requests_with_defaults();
             (counted.cpu, counted.memory)
         };
         let mib = 1 << 20;
@@ -195,6 +236,42 @@ mod tests {
         assert_eq!(of(&first), (100, 200 * mib));
         let over = format!(r#"{{"containers":[{zero}],"overhead":{{"cpu":"7m"}}}}"#);
         assert_eq!(of(&over), (7, mib));
+    }
+
+    #[test]
+    fn defaults_of_containers_side_by_side_are_those_of_the_rules_for_all_containers() {
+        let mut seed = 7_u64;
+        let mut draw = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % below
+        };
+        for _ in 0..500 {
+            let mut resources = PodResources::default();
+            let containers = draw(4);
+            for _ in 0..containers {
+                let texts = ["0", "1n", "99m", "1500u", "2", "8Ei"];
+                let mut requests = ResourceList::default();
+                for resource in ["cpu", "memory", "ephemeral-storage"] {
+                    if draw(2) == 0 {
+                        let text = texts[draw(6) as usize];
+                        let quantity = Quantity::parse(text).expect("a quantity");
+                        requests.set(&Word::Usual(resource), quantity);
+                    }
+                }
+                resources.containers.push(ContainerResources {
+                    requests,
+                    ..ContainerResources::default()
+                });
+            }
+            let requests = resources.requests();
+            let slow = resources.filled_requests();
+            let ours = resources.requests_with_defaults(&requests);
+            let same = RequestsWithDefaults {
+                cpu: super::amount(&requests, "cpu"),
+                memory: super::amount(&requests, "memory"),
+            };
+            assert_eq!(ours.unwrap_or(same), slow, "{resources:?}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::record::Container;
 use super::resources::Word;
 use crate::labels::{
     NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, RequiredNodeAffinity, Requirement,
-    Toleration,
+    Selector, Toleration,
 };
 
 /// Bytes that an allocation takes besides its content.
@@ -82,7 +82,7 @@ pub(super) fn template(of: &PodTemplate) -> usize {
     let spread = of.spread_constraints.iter().map(|spread| {
         size_of_val(spread)
             + gate(&spread.topology_key)
-            + selector(&spread.selector)
+            + label_selector(&spread.selector)
             + texts(&spread.match_label_keys)
             + gate(&spread.when_unsatisfiable)
             + gate(&spread.node_affinity_policy)
@@ -116,23 +116,25 @@ fn affinity(of: &PodAffinity) -> usize {
 
 fn affinity_term(of: &PodAffinityTerm) -> usize {
     let keys = texts(&of.match_label_keys) + texts(&of.mismatch_label_keys);
-    let selectors = selector(&of.selector) + selector(&of.namespace_selector);
+    let selectors = label_selector(&of.selector) + label_selector(&of.namespace_selector);
     size_of::<PodAffinityTerm>() + gate(&of.topology_key) + texts(&of.namespaces) + keys + selectors
 }
 
-fn selector(of: &LabelSelector) -> usize {
+fn label_selector(of: &LabelSelector) -> usize {
     match of {
         LabelSelector::Nothing => 0,
         LabelSelector::Invalid(why) => why.len(),
-        LabelSelector::Of(selector) => {
-            let requirements = selector.requirements().iter();
-            let values =
-                |of: &Requirement| of.values().iter().map(|value| text(value)).sum::<usize>();
-            requirements
-                .map(|of| size_of::<Requirement>() + text(of.key()) + values(of))
-                .sum()
-        }
+        LabelSelector::Of(of) => selector(of),
     }
+}
+
+/// Returns the bytes of memory of a selector.
+pub(super) fn selector(of: &Selector) -> usize {
+    let values = |of: &Requirement| of.values().iter().map(|value| text(value)).sum::<usize>();
+    let requirements = of.requirements().iter();
+    requirements
+        .map(|of| size_of::<Requirement>() + text(of.key()) + values(of))
+        .sum()
 }
 
 fn texts(of: &[Box<str>]) -> usize {

@@ -150,11 +150,26 @@ impl PodSnapshot {
 
     /// Returns the pods of `with_places` in a namespace that have a label with a value, each with
     /// its node, in no order.
-    pub fn placed_with_label(&self, namespace: &str, key: &str, value: &str) -> Vec<Arc<Pod>> {
-        let has_label = |pod: &&Arc<Pod>| {
-            pod.namespace == namespace && pod.label_lookup().value(key) == Some(value)
-        };
-        self.placed.values().filter(has_label).cloned().collect()
+    ///
+    /// # Errors
+    /// The labels of a pod of the namespace are too large for the store to keep.
+    pub fn placed_with_label(
+        &self,
+        namespace: &str,
+        key: &str,
+        value: &str,
+    ) -> Result<Vec<Arc<Pod>>, Unlabelled> {
+        let mut found = Vec::new();
+        let there = |pod: &&Arc<Pod>| pod.namespace == namespace;
+        for pod in self.placed.values().filter(there) {
+            if pod.missing.labels {
+                return Err(Unlabelled(pod.clone()));
+            }
+            if pod.label_lookup().value(key) == Some(value) {
+                found.push(pod.clone());
+            }
+        }
+        Ok(found)
     }
 
     /// Returns given pods of the snapshot's store as this snapshot has them. The result leaves out

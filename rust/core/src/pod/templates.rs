@@ -4,7 +4,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use super::details::PodTemplate;
-use super::record::{Container, Pod};
+use super::record::{Container, Pod, RequestsWithDefaults};
 use super::resources::Word;
 use super::size::{amounts, containers, pairs, preferred, required, template, tolerations};
 use crate::labels::{PreferredTerm, RequiredNodeAffinity, Toleration};
@@ -38,6 +38,7 @@ pub(crate) struct Templates {
     containers: Pool<[Container]>,
     amounts: Pool<[(Word, i64)]>,
     details: Pool<PodTemplate>,
+    defaulted: Pool<RequestsWithDefaults>,
     /// How many pods were removed since the pools were purged.
     lost: usize,
     /// The approximate bytes of the pools, and the bytes at which they are purged.
@@ -69,8 +70,13 @@ impl Templates {
             + share(&mut self.amounts, seen, &mut pod.overhead.0, amounts)
             + share(&mut self.amounts, seen, &mut pod.requests.0, amounts);
         // The pod was parsed a moment ago, so no other pod has its details yet.
-        if let Some(details) = pod.details.as_mut().and_then(Arc::get_mut) {
+        if let Some(parts) = pod.parts.as_mut().and_then(Arc::get_mut)
+            && let Some(details) = &mut parts.details
+        {
             self.bytes += share(&mut self.details, seen, &mut details.template, template);
+        }
+        if let Some(defaulted) = &mut pod.defaulted {
+            self.bytes += share(&mut self.defaulted, seen, defaulted, size_of_val);
         }
         for word in [&mut pod.namespace, &mut pod.node_name] {
             if let Word::Other(text) = word {
@@ -107,7 +113,8 @@ impl Templates {
             + purged(&mut self.preferred, preferred)
             + purged(&mut self.containers, containers)
             + purged(&mut self.amounts, amounts)
-            + purged(&mut self.details, template);
+            + purged(&mut self.details, template)
+            + purged(&mut self.defaulted, size_of_val);
         self.purge_at = self.bytes + LITTLE.max(self.bytes / 4);
         self.lost = 0;
     }

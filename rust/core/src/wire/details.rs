@@ -1,7 +1,6 @@
 //! Decodes what nodes and pods have in common and only some stores keep: details, and the JSON.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use super::cursor::{Cursor, Result};
 use super::decode::{Decode, Slice, object};
@@ -66,7 +65,7 @@ impl<'a, T: Decode<'a>> Decode<'a> for Placed<T> {
 
 /// Returns a copy of an object's JSON, with an empty list as its managed fields, which are a third
 /// of a usual object and say nothing to plugins. Returns None if no store keeps the JSON.
-pub(crate) fn raw(cursor: &Cursor<'_>, object: Span, managed: &Skipped) -> Option<Arc<[u8]>> {
+pub(crate) fn raw(cursor: &Cursor<'_>, object: Span, managed: &Skipped) -> Option<Box<[u8]>> {
     if !cursor.parts().raw {
         return None;
     }

@@ -111,7 +111,7 @@ impl Placed<WireNode<'_>> {
             unschedulable: spec.unschedulable,
             allocatable: pooled_amounts(status.allocatable, strings),
             details: details.map(Box::new),
-            raw,
+            raw: raw.map(Arc::from),
         }
     }
 }

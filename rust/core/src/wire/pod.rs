@@ -15,10 +15,10 @@ use super::pod_details::{
 use super::quantity::WireQuantity;
 use super::time::WireTime;
 use crate::labels::{RequiredNodeAffinity, Toleration};
-use crate::node::Condition;
+use crate::node::{Condition, Parts};
 use crate::pod::{
-    ContainerResources, HostPort, Missing, Pod, PodDetails, PodResources, PodTemplate, Word,
-    qos_class, word,
+    ContainerResources, HostPort, KeptParts, Missing, Pod, PodDetails, PodResources, PodTemplate,
+    Word, qos_class, word,
 };
 
 object! {
@@ -104,13 +104,15 @@ object! {
 impl Placed<WirePod<'_>> {
     /// Converts to a `Pod` with the optional parts that the cursor decodes.
     pub(crate) fn into_pod(mut self, cursor: &Cursor<'_>) -> Pod {
+        let asked = cursor.parts();
+        if asked == Parts::default() {
+            return self.object.into();
+        }
+        let details = asked.details.then(|| self.object.take_details().into());
         let raw = raw(cursor, self.span, &self.object.metadata.managed_fields);
-        let details = cursor.parts().details.then(|| self.object.take_details());
-        let pod = Pod::from(self.object);
         Pod {
-            details: details.map(|details| Arc::new(details.into())),
-            raw,
-            ..pod
+            parts: Some(Arc::new(KeptParts { details, raw })),
+            ..Pod::from(self.object)
         }
     }
 }
@@ -211,6 +213,8 @@ impl From<WirePod<'_>> for Pod {
             overhead: spec.overhead.into(),
             resize_refused: resize_refused(&conditions),
         };
+        let requests = resources.requests();
+        let defaulted = resources.requests_with_defaults(&requests);
         Self {
             name: metadata.name.into_owned(),
             namespace: word(&metadata.namespace),
@@ -231,8 +235,8 @@ impl From<WirePod<'_>> for Pod {
             preferred: converted(node_affinity.preferred).into(),
             containers: containers.into(),
             init_containers: init_containers.into(),
-            requests: resources.requests().amounts(),
-            requests_with_defaults: resources.requests_with_defaults(),
+            requests: requests.amounts(),
+            defaulted: defaulted.map(Arc::new),
             overhead: resources.overhead.amounts(),
             scheduling_gates: converted(spec.scheduling_gates).into(),
             scheduling_group: scheduling_group(spec.scheduling_group),
@@ -244,8 +248,7 @@ impl From<WirePod<'_>> for Pod {
             scheduled_reason: scheduled_reason(&conditions),
             nominated_node_name: status.nominated_node_name.into(),
             start_time: status.start_time.map(|time| time.0.into()),
-            details: None,
-            raw: None,
+            parts: None,
             missing: Missing::default(),
         }
     }
