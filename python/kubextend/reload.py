@@ -165,9 +165,7 @@ class Reloader:
             data = self.file.read()
         except ConfigError as error:
             if not self._missing:
-                _LOGGER.warning(
-                    "the configuration in use stays, as its file is gone: %s", error
-                )
+                _LOGGER.warning("the configuration in use stays, as its file is gone: %s", error)
             self._missing = True
             return b""
         self._missing = False

@@ -60,7 +60,9 @@ def made(folder: Path) -> Iterator[World]:
         accesses.append(Access(tokens=TokenFile(file)))
     verbs = make_verbs(Profiles.of([Profile("default-scheduler", filter=[NeedsRdma()])]))
     facts = ServerFacts(verbs.profiles, ["filter"], dict, verbs.limits.breakers.health)
-    reader = DecisionReader(verbs.decisions, verbs.waiting_pods, facts, filter_anew, lambda ask: ask())
+    reader = DecisionReader(
+        verbs.decisions, verbs.waiting_pods, facts, filter_anew, lambda ask: ask()
+    )
     routes = [
         *decision_routes(reader, accesses[0], verbs.metrics),
         *waiting_pod_routes(verbs.waiting_pods, accesses[1], verbs.metrics),

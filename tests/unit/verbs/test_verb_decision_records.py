@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -25,7 +26,9 @@ RULES = {"filters": [{"nodeSelector": "disk=ssd", "reason": "no ssd"}]}
 def reader_of(runner: Runner) -> DecisionReader:
     verbs = runner.verbs
     facts = ServerFacts(verbs.profiles, ["filter"], dict, verbs.limits.breakers.health)
-    return DecisionReader(verbs.decisions, verbs.waiting_pods, facts, filter_anew, lambda ask: ask())
+    return DecisionReader(
+        verbs.decisions, verbs.waiting_pods, facts, filter_anew, lambda ask: ask()
+    )
 
 
 def read(runner: Runner, name: str) -> Any:
@@ -80,6 +83,18 @@ def test_a_pod_that_fits_nowhere_is_told_what_the_nearest_nodes_lack() -> None:
     near = read(runner, "a")["nearest"]
     assert [each["node"] for each in near] == ["node-0", "node-1"]
     assert near[0]["lacks"][0]["lacks"] == "labels that match disk=ssd"
+
+
+def test_a_plugin_that_hangs_in_unblock_says_nothing_and_keeps_nobody_waiting() -> None:
+    def too_late(_: object) -> str:
+        raise TimeoutError
+
+    runner = Runner(LabelMatch, nodes=1, args={"LabelMatch": RULES})
+    runner.filter(make_pod("a"))
+    found: Any = replace(reader_of(runner), in_time=too_late).pod("", "default", "a")
+    (near,) = found["nearest"]
+    assert [each["lacks"] for each in near["lacks"]] == [""]
+    assert [each["reason"] for each in near["lacks"]] == ["no ssd"]
 
 
 def test_raw_normalised_and_weighted_scores_of_any_node_are_kept() -> None:
