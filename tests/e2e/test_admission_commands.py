@@ -11,7 +11,7 @@ from .controlplane import ControlPlane
 from .kubeapi import MERGE, Api, node, placed_on
 from .manifests import DEPLOY
 from .stack import Scheduler, refused_kubextend, run_kubextend
-from .versions import is_served, needs
+from .versions import lacks, needs
 from .workbench import until
 
 RDMA = DEPLOY / "examples" / "rdma"
@@ -48,7 +48,7 @@ def test_what_was_written_is_what_the_cluster_has_until_somebody_changes_it(
         assert "differs at spec.validationActions" in compare(False)
 
 
-@pytest.mark.skipif(is_served("MutatingAdmissionPolicy"), reason="this version serves it")
+@lacks("MutatingAdmissionPolicy")
 def test_a_cluster_that_cannot_have_the_policies_is_named(compare: Compare) -> None:
     assert "serves no MutatingAdmissionPolicy" in compare(False)
 

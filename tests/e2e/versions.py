@@ -31,3 +31,8 @@ def needs(kind: str) -> pytest.MarkDecorator:
     """Return the mark that skips a test where the version under test does not serve the kind."""
     why = f"Kubernetes serves {kind} since {SERVED_SINCE.get(kind)}"
     return pytest.mark.skipif(not is_served(kind), reason=why)
+
+
+def lacks(kind: str) -> pytest.MarkDecorator:
+    """Return the mark that skips a test where the version under test serves the kind."""
+    return pytest.mark.skipif(is_served(kind), reason=f"this version serves {kind}")
