@@ -59,6 +59,7 @@ _MOST_BEST: Final = 5
 _MOST_TEXT_CHARS: Final = 1024
 _MOST_DURATIONS: Final = 1024
 _MOST_IN_INBOX: Final = 256
+_LARGE_POD_BYTES: Final = 64 << 10
 _MOST_A_SECOND: Final = 200.0
 _UNKNOWN_NODE: Final = "node is not in kubextend's node cache"
 _ORDER: Final[Mapping[VerbName, int]] = {"filter": 0, "preempt": 1, "prioritize": 2, "bind": 3}
@@ -456,7 +457,8 @@ class Decisions:
         """
         call.timed(current_run())
         self._inbox.append((pod, call))
-        if len(self._inbox) >= _MOST_IN_INBOX:
+        # Nothing counts the memory of what waits, so large pods do not wait.
+        if len(self._inbox) >= _MOST_IN_INBOX or pod.held_bytes > _LARGE_POD_BYTES:
             self._sort()
 
     def _sort(self) -> None:

@@ -308,3 +308,12 @@ def test_the_nodes_of_two_hundred_calls_a_second_are_kept_and_then_as_time_passe
     now[0] += 0.5
     turns = [decisions._has_turn(("filter", False)) for _ in range(300)]
     assert turns.count(True) == 100
+
+
+def test_calls_about_large_pods_do_not_wait_uncounted() -> None:
+    decisions = Decisions(MOST_BYTES)
+    for number in range(20):
+        large = make_pod(f"p{number}", annotations={"a": "x" * 100_000})
+        decisions.add(large, VerbCall("filter"))
+        assert len(decisions._inbox) == 0
+    assert decisions.held_bytes <= MOST_BYTES
