@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,7 +19,7 @@ from kubextend.plugins import IN_TREE
 
 from .certificates import Authority
 from .controlplane import ControlPlane
-from .kubeapi import Object
+from .kubeapi import Api, Object
 from .manifests import DEPLOY
 from .stack import KUBEXTEND, PLUGIN_FOLDER, Mode, Stack, run_kubextend
 from .versions import KUBE
@@ -39,6 +39,7 @@ class Setting:
         kube_version: the version of kube-scheduler; a kube-apiserver that is built from its Go
             module does not know its own.
         looks: whether the doctor looks with the credentials of an administrator.
+        namespaces: those of the test's pods, which end with the test.
     """
 
     config: Object
@@ -47,6 +48,7 @@ class Setting:
     folder: Path
     kube_version: str = KUBE
     looks: bool = False
+    namespaces: list[str] = field(default_factory=list)
 
     @property
     def entry(self) -> Object:
@@ -74,15 +76,25 @@ def stack(control_plane: ControlPlane) -> Iterator[Stack]:
 
 
 @pytest.fixture
-def setting(stack: Stack, control_plane: ControlPlane, tmp_path: Path) -> Setting:
+def setting(stack: Stack, control_plane: ControlPlane, tmp_path: Path) -> Iterator[Setting]:
     config = json.loads(stack.config.read_text())
     kubeconfig = str(control_plane.kubeconfig("system:kube-scheduler"))
     options = ("--kubeconfig", kubeconfig, "--no-leader-elect")
     written = run_kubextend("scheduler-config", "--config", stack.config, *options)
-    return Setting(config, yaml.safe_load(written), control_plane, tmp_path)
+    made = Setting(config, yaml.safe_load(written), control_plane, tmp_path)
+    yield made
+    for namespace in made.namespaces:
+        control_plane.api.delete_pods(namespace)
+
+
+def delete_all_pods(api: Api) -> None:
+    """Delete the pods of all tests: the doctor looks at every pending pod."""
+    for namespace in api.items("/api/v1/namespaces"):
+        api.delete_pods(namespace["metadata"]["name"])
 
 
 def test_a_right_setting_has_no_findings(setting: Setting) -> None:
+    delete_all_pods(setting.plane.api)
     assert setting.findings() == []
 
 
@@ -185,6 +197,7 @@ def nobody_holds_the_lease(setting: Setting) -> None:
 
 def pending_pod(setting: Setting, name: str, **spec: object) -> None:
     namespace = setting.plane.api.create_namespace(name)
+    setting.namespaces.append(namespace)
     containers = [{"name": "c", "image": "i"}]
     metadata = {"name": "p"}
     pod = {"metadata": metadata, "spec": {"containers": containers, **spec}}
@@ -345,8 +358,7 @@ def test_a_shipped_configuration_has_no_findings(
 ) -> None:
     config, scheduler = shipped(place, control_plane, tmp_path)
     api = control_plane.api
-    for namespace in api.items("/api/v1/namespaces"):
-        api.delete_pods(namespace["metadata"]["name"])
+    delete_all_pods(api)
     leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
     for lease in api.items(leases):
         api.call("DELETE", f"{leases}/{lease['metadata']['name']}")

@@ -120,10 +120,11 @@ def stack(breakable_plane: ControlPlane) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="module")
-def pool(breakable_plane: ControlPlane, stack: Stack) -> NodePool:
+def pool(breakable_plane: ControlPlane, stack: Stack) -> Iterator[NodePool]:
     pool = NodePool(breakable_plane.api, "informed", 2)
     until(lambda: stack.kept(pool.names) == pool.names, "the nodes are known")
-    return pool
+    yield pool
+    pool.delete()
 
 
 def events_of(api: Api, namespace: str, reason: str) -> list[Object]:
