@@ -181,6 +181,18 @@ class ControlPlane:
             and event["responseStatus"]["code"] == HTTPStatus.CREATED
         ]
 
+    def given_up(self, namespace: str) -> set[str]:
+        """Return the pods of a namespace with a Binding that kube-apiserver itself gave up.
+
+        kube-apiserver answers 504 if etcd is slow, and the Binding may take effect afterwards.
+        """
+        return {
+            event["objectRef"]["name"]
+            for event in self._audit(namespace)
+            if event["objectRef"].get("subresource") == "binding"
+            and event["responseStatus"]["code"] == HTTPStatus.GATEWAY_TIMEOUT
+        }
+
     def _audit(self, namespace: str) -> list[Object]:
         events = map(json.loads, self._audited.read_text().splitlines())
         return [e for e in events if e["objectRef"].get("namespace") == namespace]

@@ -261,6 +261,10 @@ class Replicas:
         ]
         return sorted(taken)
 
+    def given_up(self, namespace: str) -> set[str]:
+        """Return the pods of a namespace with a Binding that kube-apiserver itself gave up."""
+        return self._plane.given_up(namespace)
+
     def _launch(self, pod: str, config: Path) -> Program:
         paths = [str(PLUGIN_FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {
