@@ -36,34 +36,7 @@ _EVENT_AIM_US, _LABELLED_AIM_MS, _BYTES_AIM, _LEFT_AIM = 30.0, 1.0, 1_200, 100
 _SECONDS = Figure(" s of CPU", lambda ours_s, _: ours_s, at_least=False)
 _MICROSECONDS = Figure(" us of CPU", lambda ours_s, _: ours_s * 1e6, at_least=False)
 _BYTES = Figure(" bytes a pod", lambda ours, _: ours, at_least=False)
-# A program that reads the pages of a list into a pod store, and then an empty list.
-_HOLDS = """
-import ctypes, sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-import pods
-from kubextend import core
-
-def resident():
-    ctypes.CDLL(None).malloc_trim(0)
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-
-count, nodes = int(sys.argv[2]), int(sys.argv[3])
-names = [f"ip-10-{i >> 16}-{i >> 8 & 255}-{i & 255}.example.internal" for i in range(nodes)]
-# As kubextend serve keeps pods where no plugin reads annotations.
-store = core.PodStore(annotations=[], max_pod_bytes=64 << 10)
-before = resident()
-relist = store.relist()
-for page in pods.pages(count, names):
-    relist.page(page)
-relist.commit()
-del relist
-assert len(store) == len(store.snapshot()) == count
-full = resident()
-store.replace(b'{"metadata":{"resourceVersion":"2"},"items":[]}')
-assert len(store) == len(store.snapshot()) == 0
-print((full - before) / count, (resident() - before) / count)
-"""
+_POD_MEMORY = Path(__file__).with_name("pod_memory.py")
 
 
 @pytest.fixture(scope="module")
@@ -233,8 +206,7 @@ def test_labelled_pods(
 
 
 def test_bytes_of_a_pod(add: Callable[..., None]) -> None:
-    here = str(Path(__file__).parent)
-    command = [sys.executable, "-c", _HOLDS, here, str(_PODS), str(_NODES)]
+    command = [sys.executable, str(_POD_MEMORY), str(_PODS), str(_NODES)]
     held, left = map(float, subprocess.check_output(command).split())  # noqa: S603  ours
     add(Reading("scale", _NODES, "memory of pods", [held], _BYTES, _BYTES_AIM))
     add(Reading("scale", _NODES, "memory once all are gone", [left], _BYTES, _LEFT_AIM))

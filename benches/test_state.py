@@ -24,31 +24,7 @@ _COUNT_AIM_MS, _ANNOTATION_AIM_NS, _BYTES_AIM = 2.0, 300.0, 2_048
 _NANOSECONDS = Figure(" ns of CPU a node", lambda ours_s, _: ours_s * 1e9, at_least=False)
 _BYTES = Figure(" bytes a pod", lambda ours, _: ours, at_least=False)
 _ZONE = "topology.kubernetes.io/zone"
-# A program that reads the pages of a list into a pod store that keeps details.
-_HOLDS = """
-import ctypes, sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-import pods
-from kubextend import core
-
-def resident():
-    ctypes.CDLL(None).malloc_trim(0)
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-
-count, nodes = int(sys.argv[2]), int(sys.argv[3])
-names = [f"ip-10-{i >> 16}-{i >> 8 & 255}-{i & 255}.example.internal" for i in range(nodes)]
-store = core.PodStore(max_pod_bytes=64 << 10, details=True)
-before = resident()
-relist = store.relist()
-for page in pods.pages(count, names):
-    relist.page(page)
-relist.commit()
-del relist
-assert len(store) == len(store.snapshot()) == count
-assert store.get(pods.uid(7)).controller.kind == "ReplicaSet"
-print((resident() - before) / count)
-"""
+_POD_MEMORY = Path(__file__).with_name("pod_memory.py")
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +81,6 @@ def test_annotations(
 
 
 def test_bytes_of_a_pod_with_details(add: Callable[..., None]) -> None:
-    here = str(Path(__file__).parent)
-    command = [sys.executable, "-c", _HOLDS, here, str(_PODS), str(_NODES)]
-    held = float(subprocess.check_output(command))  # noqa: S603  ours
+    command = [sys.executable, str(_POD_MEMORY), str(_PODS), str(_NODES), "details"]
+    held, _ = map(float, subprocess.check_output(command).split())  # noqa: S603  ours
     add(Reading("state", _NODES, "memory of pods with details", [held], _BYTES, _BYTES_AIM))
