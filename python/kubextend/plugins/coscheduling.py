@@ -19,11 +19,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
 from kubextend import core
 from kubextend.errors import TruncatedPodError
+from kubextend.framework.args_model import ArgsModel
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle, HeldPod
 from kubextend.framework.plugin import Rejection
@@ -59,7 +59,7 @@ _Key = tuple[str, str, str]
 """Scheduler name, namespace and name of a group."""
 
 
-class CoschedulingArgs(BaseModel):
+class CoschedulingArgs(ArgsModel):
     """Arguments of Coscheduling: the labels that form a group, and how long a group's pods wait.
 
     Attributes:
@@ -71,10 +71,6 @@ class CoschedulingArgs(BaseModel):
         pod_group_backoff_seconds: for how many seconds every pod of a rejected group is rejected.
             Each rejection of the group in a row doubles the time, up to a minute.
     """
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=False
-    )
 
     pod_group_label: str = Field(default="scheduling.x-k8s.io/pod-group", min_length=1)
     min_available_key: str = Field(

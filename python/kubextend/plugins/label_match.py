@@ -2,11 +2,11 @@
 
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, Field, model_validator
 
 from kubextend import core
 from kubextend.framework.admission import AdmissionRules, PreferredNodes, RequiredNodes
+from kubextend.framework.args_model import ArgsModel
 from kubextend.plugins.native import NativeFilter, NativeScore
 
 __all__ = ["FilterRule", "LabelMatch", "LabelMatchArgs", "ScoreRule"]
@@ -22,13 +22,7 @@ def _parses(selector: str) -> str:
 _Selector = Annotated[str, AfterValidator(_parses)]
 
 
-class _Rule(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=False
-    )
-
-
-class FilterRule(_Rule):
+class FilterRule(ArgsModel):
     """A filter rule: pods that match a pod selector run only on nodes that match a node selector.
 
     Attributes:
@@ -42,7 +36,7 @@ class FilterRule(_Rule):
     reason: str = Field(min_length=1)
 
 
-class ScoreRule(_Rule):
+class ScoreRule(ArgsModel):
     """A score rule: for pods that match a selector, nodes that match another selector get points.
 
     Attributes:
@@ -56,7 +50,7 @@ class ScoreRule(_Rule):
     score: int = Field(ge=0, le=_MAX_NODE_SCORE)
 
 
-class LabelMatchArgs(_Rule):
+class LabelMatchArgs(ArgsModel):
     """Arguments of LabelMatch: at least one filter rule or score rule.
 
     Attributes:

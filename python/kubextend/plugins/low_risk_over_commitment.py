@@ -10,9 +10,9 @@ from typing import NamedTuple
 from pydantic import Field
 
 from kubextend import core
+from kubextend.framework.args_model import ArgsModel
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle
-from kubextend.plugins.resource_args import ArgsModel
 from kubextend.prometheus import rounded
 from kubextend.prometheus.node_load import (
     RESOURCES,

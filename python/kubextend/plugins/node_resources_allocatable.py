@@ -6,9 +6,10 @@ Source: kubernetes-sigs/scheduler-plugins v0.33.5 pkg/noderesources/allocatable.
 from typing import Literal
 
 from kubextend import core
+from kubextend.framework.args_model import ArgsModel
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import Scores
-from kubextend.plugins.resource_args import ArgsModel, Resources, ResourceSpec, pairs
+from kubextend.plugins.resource_args import Resources, ResourceSpec, pairs
 from kubextend.plugins.stretched_scores import stretched
 
 __all__ = ["NodeResourcesAllocatable", "NodeResourcesAllocatableArgs"]

@@ -4,12 +4,13 @@ Source: kubernetes v1.33 plugins/noderesources/balanced_allocation.go
 """
 
 from kubextend import core
+from kubextend.framework.args_model import ArgsModel
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle
 from kubextend.framework.plugin import in_core
 from kubextend.framework.status import Status
 from kubextend.plugins.native import NativeScore
-from kubextend.plugins.resource_args import ArgsModel, Resources, ResourceSpec, pairs
+from kubextend.plugins.resource_args import Resources, ResourceSpec, pairs
 
 __all__ = ["NodeResourcesBalancedAllocation", "NodeResourcesBalancedAllocationArgs"]
 

@@ -9,11 +9,12 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from kubextend import core
+from kubextend.framework.args_model import ArgsModel
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle
 from kubextend.framework.plugin import Rejection, in_core
 from kubextend.plugins.native import NativeFilter, NativeScore
-from kubextend.plugins.resource_args import ArgsModel, Resources, ResourceSpec, pairs
+from kubextend.plugins.resource_args import Resources, ResourceSpec, pairs
 
 __all__ = ["NodeResourcesFit", "NodeResourcesFitArgs"]
 

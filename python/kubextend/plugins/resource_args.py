@@ -2,10 +2,11 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, Field
 
-__all__ = ["ArgsModel", "Resource", "ResourceSpec", "Resources", "pairs"]
+from kubextend.framework.args_model import ArgsModel
+
+__all__ = ["Resource", "ResourceSpec", "Resources", "pairs"]
 
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 _PREFIXES = ("hugepages-", "attachable-volumes-")
@@ -23,14 +24,6 @@ def _is_counted(resource: str) -> str:
 
 
 Resource = Annotated[str, AfterValidator(_is_counted)]
-
-
-class ArgsModel(BaseModel):
-    """A closed set of arguments, with names in camel case as in kube-scheduler's configuration."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=False
-    )
 
 
 class ResourceSpec(ArgsModel):

@@ -4,9 +4,9 @@ import re
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, Field, model_validator
 
+from kubextend.framework.args_model import ArgsModel
 from kubextend.prometheus.promql_duration import seconds
 
 __all__ = ["Duration", "PrometheusArgs"]
@@ -54,7 +54,7 @@ def _pattern(text: str) -> str:
 Duration = Annotated[str, AfterValidator(_duration)]
 
 
-class PrometheusArgs(BaseModel):
+class PrometheusArgs(ArgsModel):
     """The arguments common to plugins that score nodes by numbers from Prometheus.
 
     Attributes:
@@ -72,10 +72,6 @@ class PrometheusArgs(BaseModel):
             query; needs an https address.
         ca_file: a file with the CA certificates for an https address; None: the system's CAs.
     """
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=False
-    )
 
     prometheus_address: Annotated[str, AfterValidator(_address)]
     node_label: str = Field(default="instance", pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")

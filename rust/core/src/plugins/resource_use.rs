@@ -10,7 +10,8 @@ use crate::pod::{Pod, PodSnapshot};
 pub(super) enum Counted {
     /// What the pods request.
     Requested,
-    /// The same, with 100m of cpu and 200 MiB of memory for a container without such a request.
+    /// What the pods request, where a container without a request of cpu or memory counts as 100m of
+    /// cpu or 200 MiB of memory.
     WithDefaults,
 }
 
