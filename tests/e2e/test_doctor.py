@@ -18,8 +18,8 @@ from kubextend.doctor import Examined, Finding, Verdict, examine
 from kubextend.plugins import IN_TREE
 
 from .certificates import Authority
-from .controlplane import ControlPlane
-from .kubeapi import Api, Object
+from .controlplane import ControlPlane, NewControlPlane
+from .kubeapi import Object
 from .manifests import DEPLOY
 from .stack import KUBEXTEND, PLUGIN_FOLDER, Mode, Stack, run_kubextend
 from .versions import KUBE
@@ -69,6 +69,12 @@ class Setting:
 
 
 @pytest.fixture(scope="module")
+def control_plane(new_control_plane: NewControlPlane) -> ControlPlane:
+    """Start a control plane without other tests: the doctor judges all its pods, rights, Leases."""
+    return new_control_plane()
+
+
+@pytest.fixture(scope="module")
 def stack(control_plane: ControlPlane) -> Iterator[Stack]:
     running = Stack(control_plane, "doctor", Mode(tls=True, binds=True), scheduler=False)
     yield running
@@ -87,14 +93,7 @@ def setting(stack: Stack, control_plane: ControlPlane, tmp_path: Path) -> Iterat
         control_plane.api.delete_pods(namespace)
 
 
-def delete_all_pods(api: Api) -> None:
-    """Delete the pods of all tests: the doctor looks at every pending pod."""
-    for namespace in api.items("/api/v1/namespaces"):
-        api.delete_pods(namespace["metadata"]["name"])
-
-
 def test_a_right_setting_has_no_findings(setting: Setting) -> None:
-    delete_all_pods(setting.plane.api)
     assert setting.findings() == []
 
 
@@ -358,7 +357,6 @@ def test_a_shipped_configuration_has_no_findings(
 ) -> None:
     config, scheduler = shipped(place, control_plane, tmp_path)
     api = control_plane.api
-    delete_all_pods(api)
     leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
     for lease in api.items(leases):
         api.call("DELETE", f"{leases}/{lease['metadata']['name']}")
