@@ -3,6 +3,7 @@
 import contextlib
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -30,6 +31,7 @@ from .affinity_model import (
 from .controlplane import ControlPlane
 from .kubeapi import JSON_PATCH, MERGE, Api
 from .manifests import apply, path_of
+from .mutating_webhook import Patch, webhook_installed
 from .versions import needs
 from .workbench import until
 
@@ -346,6 +348,79 @@ def test_a_pod_from_which_another_policy_takes_the_rule_gets_it_back_or_is_refus
         for name in copies:
             found = affinity_or_refusal(api, bare_pod(SCHEDULER, {**TRAIN, "other": name}))
             assert found is None or sorted_rules(found, None) == expected
+
+
+def add_term(pod: Object) -> list[Object]:
+    terms = pod["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    if any(each["key"] == "added" for term in terms for each in term["matchExpressions"]):
+        return []
+    return [{"op": "add", "path": f"{TERMS}/-", "value": ADDED}]
+
+
+def add_label(_: Object) -> list[Object]:
+    return [{"op": "add", "path": "/metadata/labels/job", "value": "train"}]
+
+
+def strip(pod: Object) -> list[Object]:
+    return [{"op": "remove", "path": "/spec/affinity"}] if "affinity" in pod["spec"] else []
+
+
+@pytest.fixture(params=["Never", "IfNeeded"])
+def webhook(
+    request: pytest.FixtureRequest, api: Api, rules: None, tmp_path: Path
+) -> Callable[[str, Patch, Object], contextlib.AbstractContextManager[None]]:
+    """Install a webhook of somebody else, and go on once it changes the probe.
+
+    kube-apiserver asks webhooks after it applied policies, and applies the policies once more to
+    what a webhook changed.
+    """
+
+    @contextlib.contextmanager
+    def install(name: str, patch: Patch, probe: Object) -> Iterator[None]:
+        without = _shown(api, probe, "no-copy")
+        with webhook_installed(api, name, patch, tmp_path, request.param):
+            until(lambda: _shown(api, probe, name) != without, f"{name} is asked")
+            yield
+
+    return install
+
+
+Install = Callable[[str, Patch, Object], contextlib.AbstractContextManager[None]]
+
+
+def test_what_a_webhook_adds_gets_the_rule_as_well_and_once(webhook: Install, api: Api) -> None:
+    expected = sorted_rules(with_rules(WITH_ADDED, RULES, TRAIN), WITH_ADDED)
+    with webhook("adds", add_term, bare_pod("another", affinity=OWN)):
+        pod = bare_pod(SCHEDULER, {**TRAIN, "other": "adds"}, affinity=OWN)
+        found = made(api, pod, dryRun="All")["spec"]["affinity"]
+        assert sorted_rules(found, WITH_ADDED) == expected
+
+
+# kube-apiserver applies a policy once more only if the policy concerned the pod before the webhook
+# was asked.
+def test_what_a_webhook_adds_to_a_pod_that_has_the_rule_is_no_way_around_the_rule(
+    webhook: Install, api: Api
+) -> None:
+    written = with_rules(OWN, RULES, TRAIN)
+    with webhook("adds", add_term, bare_pod("another", affinity=OWN)):
+        pod = bare_pod(SCHEDULER, {**TRAIN, "other": "adds"}, affinity=written)
+        assert is_refused(api, "POST", PODS, pod)
+
+
+def test_a_pod_that_a_webhook_labels_for_a_rule_is_refused_without_the_rule(
+    webhook: Install, api: Api
+) -> None:
+    with webhook("labels", add_label, bare_pod("another")):
+        assert is_refused(api, "POST", PODS, bare_pod(SCHEDULER, {"other": "labels"}))
+
+
+def test_a_pod_from_which_a_webhook_takes_the_rule_gets_it_back_or_is_refused(
+    webhook: Install, api: Api
+) -> None:
+    expected = sorted_rules(with_rules(None, RULES, TRAIN), None)
+    with webhook("strips", strip, bare_pod("another", affinity=OWN)):
+        found = affinity_or_refusal(api, bare_pod(SCHEDULER, {**TRAIN, "other": "strips"}))
+        assert found is None or sorted_rules(found, None) == expected
 
 
 # With each change of a policy, kube-apiserver draws anew in which order it applies policies: of so
