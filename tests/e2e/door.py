@@ -14,7 +14,8 @@ class Door:
     """A TCP proxy on a loopback port that passes bytes to and from kube-apiserver.
 
     While the proxy is shut, bytes from kube-apiserver wait in the proxy, so that its clients get no
-    answers and no events. No byte is lost or comes in another order.
+    answers and no events. No byte comes in another order, and only one kind is lost: bytes that
+    wait when their sender resets the connection, as no system sends these again.
 
     Args:
         port: the port on which the proxy listens.
@@ -100,5 +101,7 @@ async def _pass_on(
     with contextlib.closing(writer):
         while data := await reader.read(CHUNK_BYTES):
             await may_pass.wait()
+            if isinstance(reader.exception(), ConnectionResetError):
+                return
             writer.write(data)
             await writer.drain()
