@@ -374,8 +374,9 @@ def page_of(printed: Mapping[str, str]) -> str:
     """Return a page of docs with what the command printed for each case, by the case's name."""
     head = (
         "# Causes, and what kubextend why prints\n\n"
-        "For operators: this page has the answer of `kubextend why` to each cause that\n"
-        "`tests/e2e/test_why.py` injects on a real control plane. The tests write the page.\n"
+        "For operators: this page shows what `kubextend why` prints for each reason for which a\n"
+        "pod is pending or on its node. `tests/e2e/test_why.py` causes each of them on a real\n"
+        "control plane, and writes this page.\n"
     )
     cases = [CASES[name] for name in sorted(printed)]
     table = "\n".join(f"| {case.injected} | `{case.cause}` |" for case in cases)

@@ -194,7 +194,7 @@ class _Followed:
                 handler.start()
 
     def call_handlers(self) -> None:
-        """Call every handler on this thread until it knows the last state of each object."""
+        """Call each handler, on this thread, until it has received each object's last state."""
         for handler in list(self._handlers.values()):
             handler.call_all()
 

@@ -90,7 +90,7 @@ def same_configuration(examined: Examined) -> Iterator[Problem]:
 
 
 def _answer(examined: Examined, path: str) -> tuple[int, str]:
-    """Return status and text of an answer; 0 and "" if there is none, as ``reachable`` says."""
+    """Ask the running kubextend for a path; return status and text, or 0 and "" if none answers."""
     if _missing_files(examined):
         return 0, ""
     try:

@@ -76,7 +76,7 @@ class PodSource(Protocol):
 
     @property
     def store(self) -> core.PodStore:
-        """The store that holds the cluster's pods, including those bound but not yet seen bound."""
+        """The store of the cluster's pods; it shows pods on nodes from before their Binding on."""
 
     @property
     def synced(self) -> bool:

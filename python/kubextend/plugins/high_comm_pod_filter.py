@@ -23,7 +23,7 @@ class HighCommPodFilter(NativeFilter):
         self._native = core.NativePlugin.named(self.name)
 
     def unblock(self, pod: core.Pod, node: core.NodeInfo | None) -> str:
-        """Return the label of RDMA nodes if a node lacks it."""
+        """Return the label with which a node accepts the pod; "" if the node has the label."""
         if node is None or "high-comm" not in pod.labels:
             return ""
         lacks = node.label(_RDMA_LABEL) != "true"

@@ -60,7 +60,7 @@ class LowRiskOverCommitmentArgs(NodeLoadArgs):
 
 
 class Committed(NamedTuple):
-    """What pods request of a resource of a node, and their limits."""
+    """The sum of the requests, and of the limits, of a node's pods for one resource."""
 
     requests: int = 0
     limits: int = 0

@@ -85,7 +85,7 @@ class FairQueue:
         return len(self._turns) > 0
 
     def push(self, entry: Entry) -> None:
-        """Add a ready pod, or move a pod of the queue that has changed to its new place."""
+        """Add a ready pod, or give a pod of the queue the place that fits its new version."""
         flow = self._flow(entry)
         if not flow.pods:
             flow.used_s = max(flow.used_s, self._begins_s)

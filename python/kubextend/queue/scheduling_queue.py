@@ -358,10 +358,11 @@ class SchedulingQueue:
         return self._next_member()
 
     def _next_member(self) -> Entry | None:
-        """Return a pod that follows a released pod of its pod group; None: there is none.
+        """Return the next pod of a pod group of which a pod was released; None: there is none.
 
-        The queue removes as many gates of one group at a time as the window has places, so that the
-        pods of others do not wait for all patches of a large group.
+        One patch removes the gate of one pod. As many patches of one group run at a time as the
+        setting ``window`` allows pods to be released, so that the pods of others need not wait for
+        all patches of a large group.
         """
         for group in self._groups.values():
             if len(group.releasing) < self._settings.window:

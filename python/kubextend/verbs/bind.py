@@ -234,9 +234,10 @@ class BindVerb:
         await self._context.memory.throttle.wait(delay_s)
 
     def _pace_s(self, request: _Request) -> float:
-        """Return for how many seconds the answer waits that Permit rejected the pod.
+        """Return for how many seconds to delay the answer about a pod that Permit rejected.
 
-        The queue waits for a pod that was not held, so that pod's answer leaves at once.
+        Return 0 for a pod that Permit rejected at once: kubextend's scheduling queue releases no
+        other pod before that pod has its answer.
         """
         if request.pod is None or request.permit_said is None or not request.was_held:
             return 0.0

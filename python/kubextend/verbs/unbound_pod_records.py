@@ -161,7 +161,7 @@ class _Record:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the record has nothing that a new record of the pod would lack."""
+        """Whether the record equals a new record of the pod, so that it can be dropped."""
         now = self.attempt is not None or self.rejection is not None
         later = self.left_nominated or self.permit_hold_s or self.reasons.told or self.refusals
         return not (now or later or self.retry_s < math.inf)

@@ -59,11 +59,12 @@ class Verb(Protocol):
 
 
 class QuickVerb(Protocol[_Args]):
-    """A verb that waits only for its plugins, so that any thread may call it: all but bind.
+    """Any verb but bind: any thread may call the verb, as it waits for nothing but plugins.
 
     Attributes:
         name: the name of the verb.
-        answers_refusals: whether a refused request gets ``instead`` with status 200.
+        answers_refusals: whether a request that the server refuses gets the answer of the method
+            ``instead``, with status 200, and no HTTP error.
     """
 
     name: ClassVar[VerbName]
