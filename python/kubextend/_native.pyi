@@ -953,6 +953,18 @@ class PodSnapshot:
         Returns: int64, shape ``(len(nodes),)``; cpu in milli-CPUs, others in units; for the
         resource ``pods`` the number of pods.
         """
+    def requested_in(self, namespace: str) -> dict[str, int]:
+        """Return the sums of what the pods of a namespace request on all nodes.
+
+        Pods that are nominated to a node do not count: ``nominated_pods`` returns them. kubextend
+        remembers the sums by node, and sums a node's pods again only after they have changed.
+
+        Returns: amounts by resource; cpu in milli-CPUs, others in units. A resource of which the
+            pods request nothing is left out.
+        Raises: TruncatedPodError: a pod of the namespace is kept without some of its requests.
+        """
+    def nominated_pods(self) -> list[Pod]:
+        """Return the pods on no node that are nominated to a node, in no order."""
     def terminating(self, nodes: Nodes) -> memoryview:
         """Return for each node how many of its pods have a ``deletion_timestamp``.
 
@@ -1209,6 +1221,13 @@ def read_preemption_args(
     Raises:
         WireError: the body cannot be parsed.
         BufferError: a memoryview of the body's buffer is still open for writing.
+    """
+
+def amount(resource: str, quantity: str) -> int:
+    """Parse a quantity of a resource, such as ``500m`` or ``2Gi``.
+
+    Returns: cpu in milli-CPUs, other resources in units, rounded up.
+    Raises: ValueError: the text is no quantity of Kubernetes.
     """
 
 def read_binding_args(body: bytes | BodyBuffer) -> BindingArgs:

@@ -4,11 +4,13 @@ The cases are in tests/ports; `make oracle-ports` asks the originals again.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
+from tests.ports.capacity_cases import in_namespaces
 from tests.ports.cases import CLUSTERS, MEASURED_AT, PORTS, QUESTIONS, clusters, questions
 from tests.ports.recorded import asked, read
 
@@ -17,7 +19,9 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.status import Code
 from kubextend.plugins import IN_TREE
+from kubextend.plugins.capacity_scheduling import ELASTIC_QUOTAS, CapacityScheduling
 from kubextend.prometheus import Query, Sources, Vector
+from kubextend.testing.stand_ins import ListedObjects
 
 MEASURED = {
     "avg_over_time((cpu)[15m:1m])": ("CPU", "AVG"),
@@ -152,7 +156,10 @@ def scores(plugin: Any, pod: core.Pod, cluster: Cluster) -> list[int] | None:
     return found
 
 
-@pytest.mark.parametrize("plugin", sorted(PORTS.keys() - {"TargetLoadPacking"}))
+OF_THEIR_OWN = {"TargetLoadPacking", "CapacityScheduling"}
+
+
+@pytest.mark.parametrize("plugin", sorted(PORTS.keys() - OF_THEIR_OWN))
 def test_a_port_decides_as_the_original(plugin: str) -> None:
     assert list(differences(plugin)) == []
 
@@ -163,6 +170,38 @@ def test_target_load_packing_differs_on_nodes_without_cpu_only() -> None:
         # The original takes the use of no CPU for none, and gives the node the best packed score.
         assert every[each.cluster].nodes.allocatable("cpu")[each.node] == 0, each
         assert each.ours == 0, each
+
+
+def limit_exceeded(args: Mapping[str, Any], pod: Any, cluster: Cluster) -> list[str]:
+    """Return whether CapacityScheduling rejects a pod for the max or for the sum of min, or not."""
+    asked_about, *others = in_namespaces(args, [pod, *cluster.raw["pods"]])
+    pods = core.PodStore()
+    pods.replace(_list("PodList", others))
+    objects = ListedObjects([ELASTIC_QUOTAS])
+    for quota in args["quotas"]:
+        objects.apply("ADDED", ELASTIC_QUOTAS, quota)
+    ports = ClusterPorts(pods=WatchedPods(pods), informers=objects)  # type: ignore[arg-type]
+    plugin = CapacityScheduling(Handle(None, ports))  # type: ignore[arg-type]
+    status = plugin.pre_filter(CycleState(), pod_of(asked_about), cluster.nodes)
+    if status is None:
+        return []
+    assert status.code is Code.UNSCHEDULABLE
+    return ["max" if "max" in status.reason else "min"]
+
+
+def test_capacity_scheduling_rejects_for_the_limit_for_which_the_original_does() -> None:
+    digest, answers = read("CapacityScheduling")
+    every = every_cluster()
+    assert digest == asked("CapacityScheduling", [c.raw for c in every]), "make oracle-ports"
+    assert len(answers) == CLUSTERS * QUESTIONS >= 2000
+    theirs = iter(answers)
+    seen = Counter[str]()
+    for number, cluster in enumerate(every):
+        for question, (args, pod) in enumerate(questions("CapacityScheduling", number)):
+            [go] = next(theirs)["rejected"]
+            assert limit_exceeded(args, pod, cluster) == go, (number, question)
+            seen.update(go or ["none"])
+    assert min(seen[limit] for limit in ("max", "min", "none")) > 400, seen
 
 
 def test_clusters_have_5_to_200_nodes_and_pods_in_every_state() -> None:

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import ssl
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from http.client import HTTPSConnection
@@ -130,6 +130,12 @@ class Api:
 
     def items(self, path: str, **query: str) -> list[Object]:
         return list(self.call("GET", path, **query)["items"])
+
+    def changes(self, path: str, since: str, **query: str) -> Iterator[Object]:
+        """Yield the watch events of a path after a resourceVersion, in the API's order."""
+        query = {"watch": "true", "resourceVersion": since, **query}
+        with self._client.stream("GET", path, params=query, timeout=None) as answer:
+            yield from map(json.loads, answer.iter_lines())
 
     # Namespaces and pods
 

@@ -1,15 +1,21 @@
 """Reads the YAML files of deploy/ as objects, and applies them to a kube-apiserver."""
 
+import contextlib
 from pathlib import Path
 
+import httpx
 import yaml
 
 from .controlplane import ROOT
 from .kubeapi import APPLY, Api, Object
+from .workbench import until
 
 DEPLOY = ROOT / "deploy"
 HELLO_WORLD = DEPLOY / "examples" / "hello-world"
 QUEUE_SORT = DEPLOY / "examples" / "queue-sort"
+ELASTIC_QUOTAS = DEPLOY / "examples" / "capacity-scheduling" / "elasticquotas.yaml"
+POD_GROUPS = DEPLOY / "examples" / "coscheduling" / "podgroups.yaml"
+RBAC = "rbac.authorization.k8s.io"
 KUBEXTEND_KIND = "ExtenderConfiguration"
 SCHEDULER_KIND = "KubeSchedulerConfiguration"
 # Kinds that a program reads from a file, and that kube-apiserver does not serve.
@@ -77,3 +83,40 @@ def grant_kubextend(api: Api, user: str) -> None:
     }
     api.call("POST", f"/apis/{group}/v1/clusterroles", role)
     api.call("POST", f"/apis/{group}/v1/clusterrolebindings", binding)
+
+
+def grant_printed(api: Api, name: str, roles: str) -> None:
+    """Grant the user kubextend the ClusterRole that ``kubextend check --rbac`` printed.
+
+    Args:
+        api: a client that may create roles.
+        name: the name of the ClusterRole and of its binding.
+        roles: what the command printed.
+    """
+    role = next(each for each in yaml.safe_load_all(roles) if each["kind"] == "ClusterRole")
+    role["metadata"]["name"] = name
+    apply(api, role)
+    binding = {
+        "metadata": {"name": name},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": "kubextend"}],
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
+    }
+    api.call("POST", f"/apis/{RBAC}/v1/clusterrolebindings", binding)
+
+
+def define(api: Api, file: Path) -> str:
+    """Apply the CustomResourceDefinition of a file; return the path of all objects once served."""
+    definition = yaml.safe_load(file.read_text())
+    apply(api, definition)
+    spec = definition["spec"]
+    version = f"{spec['group']}/{spec['versions'][0]['name']}"
+    plural = spec["names"]["plural"]
+
+    def is_served() -> bool:
+        with contextlib.suppress(httpx.HTTPStatusError):
+            resources = api.call("GET", f"/apis/{version}")["resources"]
+            return any(each["name"] == plural for each in resources)
+        return False
+
+    until(is_served, f"{plural} are served")
+    return f"/apis/{version}/{plural}"

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-import yaml
 
 from .controlplane import ControlPlane
 from .kubeapi import Api, NodePool, Object
-from .manifests import apply
+from .manifests import grant_printed
 from .stack import PLUGIN_FOLDER, Mode, Stack, profile, run_kubextend
 from .workbench import until
 from .workload import NewWorkload
@@ -17,7 +16,6 @@ from .workload import NewWorkload
 GROUP = "e2e.kubextend.dev"
 RESOURCE = f"{GROUP}/v1alpha1/podgroups"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-RBAC = "rbac.authorization.k8s.io"
 
 
 def definition() -> Object:
@@ -73,19 +71,6 @@ def put_group(api: Api, namespace: str, name: str, queue: str = "ml") -> None:
     api.call("POST", groups_path(namespace), body)
 
 
-def grant(api: Api, roles: str) -> None:
-    """Grant the user kubextend the ClusterRole that ``kubextend check --rbac`` printed."""
-    role = next(each for each in yaml.safe_load_all(roles) if each["kind"] == "ClusterRole")
-    role["metadata"]["name"] = "e2e-informed"
-    apply(api, role)
-    binding = {
-        "metadata": {"name": "e2e-informed"},
-        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": "kubextend"}],
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "e2e-informed"},
-    }
-    api.call("POST", f"/apis/{RBAC}/v1/clusterrolebindings", binding)
-
-
 @pytest.fixture(scope="module")
 def api(breakable_plane: ControlPlane) -> Api:
     """Make ``new_workload`` create pods in the control plane that this module breaks."""
@@ -106,7 +91,9 @@ def stack(breakable_plane: ControlPlane) -> Iterator[Stack]:
         "profiles": [wanted],
     }
     file.write_text(json.dumps(whole))
-    grant(api, run_kubextend("check", "--rbac", file, python_path=[PLUGIN_FOLDER]))
+    grant_printed(
+        api, "e2e-informed", run_kubextend("check", "--rbac", file, python_path=[PLUGIN_FOLDER])
+    )
     running = Stack(
         breakable_plane,
         "informed",

@@ -4,6 +4,8 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
+from tests.ports.capacity_cases import capacity_args
+
 __all__ = ["CLUSTERS", "MEASURED_AT", "PORTS", "QUESTIONS", "clusters", "questions"]
 
 Json: TypeAlias = dict[str, Any]
@@ -21,6 +23,9 @@ _GPU, _FPGA = "nvidia.com/gpu", "example.com/fpga"
 
 
 class _Draw(random.Random):
+    cluster = 0
+    """The number of the cluster that is asked about."""
+
     def one(self, of: Sequence[_T]) -> _T:
         return of[int(self.random() * len(of))]
 
@@ -47,6 +52,7 @@ def clusters() -> Iterator[Json]:
 def questions(plugin: str, cluster: int) -> Iterator[tuple[Json, Json]]:
     """Yield the arguments of a plugin and the pod, for each question about a cluster."""
     draw = _Draw(f"{plugin} {cluster}")
+    draw.cluster = cluster
     for number in range(QUESTIONS):
         yield PORTS[plugin](draw), _pod(draw, f"asked-{number}")
 
@@ -226,5 +232,6 @@ PORTS: Final[dict[str, Callable[[_Draw], Json]]] = {
     "LoadVariationRiskBalancing": _load_variation,
     "LowRiskOverCommitment": _low_risk,
     "TargetLoadPacking": _target_load,
+    "CapacityScheduling": capacity_args,
 }
 """The ported plugins, each with the function that draws arguments for it."""

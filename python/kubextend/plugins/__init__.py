@@ -3,6 +3,7 @@
 from typing import Final
 
 from kubextend.framework.registered_plugin import RegisteredPlugin
+from kubextend.plugins.capacity_scheduling import CapacityScheduling
 from kubextend.plugins.coscheduling import Coscheduling
 from kubextend.plugins.high_comm_pod_filter import HighCommPodFilter
 from kubextend.plugins.label_match import LabelMatch
@@ -21,6 +22,7 @@ from kubextend.plugins.target_load_packing import TargetLoadPacking
 
 __all__ = [
     "IN_TREE",
+    "CapacityScheduling",
     "Coscheduling",
     "HighCommPodFilter",
     "LabelMatch",
@@ -41,6 +43,7 @@ __all__ = [
 IN_TREE: Final = {
     plugin.name: RegisteredPlugin(plugin.name, plugin)
     for plugin in (
+        CapacityScheduling,
         Coscheduling,
         HighCommPodFilter,
         LabelMatch,

@@ -21,6 +21,7 @@ struct Shown {
     node: String,
     nominated: &'static str,
     phase: &'static str,
+    namespace: &'static str,
     cpu_milli: i64,
 }
 
@@ -32,6 +33,7 @@ impl Shown {
             node: String::new(),
             nominated: "",
             phase: "Pending",
+            namespace: "ns",
             cpu_milli: 100,
         }
     }
@@ -53,10 +55,15 @@ impl Shown {
 
     /// The pod as JSON; the label `size` is how much cpu it asks for.
     fn json(&self) -> String {
-        let Self { name, uid, .. } = self;
+        let Self {
+            name,
+            uid,
+            namespace,
+            ..
+        } = self;
         let cpu = self.cpu_milli;
         let metadata = format!(
-            r#""name":{name:?},"namespace":"ns","uid":{uid:?},"labels":{{"size":"{cpu}"}}"#
+            r#""name":{name:?},"namespace":{namespace:?},"uid":{uid:?},"labels":{{"size":"{cpu}"}}"#
         );
         let requests = format!(r#"{{"requests":{{"cpu":"{cpu}m","memory":"1Gi"}}}}"#);
         let spec = format!(
@@ -813,6 +820,7 @@ fn shown() -> impl Strategy<Value = Shown> {
         node: node.to_owned(),
         nominated,
         phase,
+        namespace: "ns",
         cpu_milli: cpu * 100,
     })
 }
@@ -931,6 +939,48 @@ proptest! {
             for (node, here) in &pods {
                 let last = &pods_seen[pods_seen.len() - 1];
                 prop_assert_eq!(last.requested_on(&format!("n{node}"), "pods"), i64::try_from(here.len()).unwrap());
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    /// Pods come, are assumed and go, and earlier snapshots are asked again, in any order.
+    #[test]
+    fn sums_by_namespace_are_those_of_the_pods_on_all_nodes(
+        steps in proptest::collection::vec((0..3u8, 0..6usize, 0..3usize, 0..3usize), 1..60),
+        order in proptest::collection::vec(any::<prop::sample::Index>(), 1..20),
+    ) {
+        let store = PodStore::new();
+        let mut seen = vec![store.snapshot()];
+        for (at, (kind, pod, node, namespace)) in steps.into_iter().enumerate() {
+            let shown = Shown {
+                namespace: ["a", "b", "ns"][namespace],
+                cpu_milli: at as i64,
+                ..Shown::new(&format!("p{pod}"), &format!("u{pod}{namespace}"))
+            };
+            match kind {
+                0 => drop(send(&store, "ADDED", &shown.on(NODES[node]))),
+                1 => drop(store.assume(&shown.pod(), NODES[node])),
+                _ => drop(send(&store, "DELETED", &shown)),
+            }
+            seen.push(store.snapshot());
+        }
+        for index in order {
+            let snapshot = index.get(&seen);
+            for namespace in ["a", "b", "ns", "stranger"] {
+                let pods: Vec<Arc<Pod>> = NODES.iter().flat_map(|node| snapshot.pods_on(node)).collect();
+                let theirs = pods.iter().filter(|pod| pod.namespace == namespace);
+                let amounts = theirs.flat_map(|pod| pod.requests.iter());
+                let mut expected: BTreeMap<String, i64> = BTreeMap::new();
+                for (resource, amount) in amounts.filter(|(_, amount)| *amount != 0) {
+                    *expected.entry(resource.to_string()).or_default() += amount;
+                }
+                let ours = snapshot.requested_in(namespace).expect("all is kept");
+                let ours: BTreeMap<String, i64> = ours.iter().map(|(of, sum)| (of.to_string(), sum)).collect();
+                prop_assert_eq!(ours, expected);
             }
         }
     }

@@ -19,6 +19,7 @@ mod pod;
 mod pod_details;
 mod pod_store;
 mod preemption;
+mod quantity;
 mod score;
 mod selector;
 mod store;
@@ -54,6 +55,8 @@ mod native {
     use crate::pod_store::{PyPodSnapshot, PyPodStore};
     #[pymodule_export]
     use crate::preemption::{PyPreemptionArgs, read_preemption_args};
+    #[pymodule_export]
+    use crate::quantity::amount;
     #[pymodule_export]
     use crate::score::{checked_scores, normalize, weigh};
     #[pymodule_export]

@@ -362,7 +362,7 @@ impl PyContainer {
     }
 }
 
-fn amounts<'py>(py: Python<'py>, amounts: &Amounts) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn amounts<'py>(py: Python<'py>, amounts: &Amounts) -> PyResult<Bound<'py, PyDict>> {
     amounts
         .iter()
         .map(|(resource, amount)| (&**resource, amount))

@@ -9,12 +9,13 @@ use kubextend_core::pod::{Counted, Keeping, Pod, PodSnapshot, PodStore, Unassuma
 use kubextend_core::wire;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::error::Unreadable;
 use crate::int64;
 use crate::mask::PyMask;
 use crate::nodes::PyNodes;
-use crate::pod::PyPod;
+use crate::pod::{PyPod, amounts};
 use crate::selector;
 use crate::watch::{self, PyPodEvent, PyPodRelist};
 
@@ -229,6 +230,16 @@ impl PyPodSnapshot {
     ) -> PyResult<Bound<'py, PyAny>> {
         let values = py.detach(|| self.0.requested(&nodes.nodes, resource));
         int64::view(py, &values)
+    }
+
+    fn requested_in<'py>(&self, py: Python<'py>, namespace: &str) -> PyResult<Bound<'py, PyDict>> {
+        let requested = py.detach(|| self.0.requested_in(namespace));
+        let untold = |pod| PyPod(pod).without("requests");
+        amounts(py, &requested.map_err(untold)?)
+    }
+
+    fn nominated_pods(&self) -> Vec<PyPod> {
+        listed(&self.0.nominated_pods())
     }
 
     fn terminating<'py>(&self, py: Python<'py>, nodes: &PyNodes) -> PyResult<Bound<'py, PyAny>> {

@@ -130,6 +130,9 @@ func (c *cluster) prepare() {
 }
 
 func (c *cluster) answer(q *question) answer {
+	if q.Plugin == "CapacityScheduling" {
+		return c.capacity(q)
+	}
 	pods := &podInformers{}
 	plugin, err := q.plugin(&handle{nominated: c.nominated, informers: pods})
 	must(err)

@@ -133,6 +133,20 @@ def test_where_requests_are_not_known_a_node_has_no_room_for_that_resource() -> 
     assert list(store.snapshot().requested(nodes, "k7")) == [2, 0]
 
 
+def test_the_sums_of_a_namespace_are_unknown_while_the_requests_of_one_of_its_pods_are() -> None:
+    store = core.PodStore(max_pod_bytes=4096)
+    elsewhere = pod("elsewhere", node="m")
+    elsewhere["metadata"]["namespace"] = "other"
+    shown = asking_for([*many(), "cpu"])
+    for each in (shown, pod("small", node="n"), elsewhere):
+        store.apply(event("ADDED", each))
+    assert store.snapshot().requested_in("other") == {"cpu": 100}
+    with pytest.raises(core.TruncatedPodError, match="is kept without its requests"):
+        store.snapshot().requested_in("ns")
+    store.apply(event("DELETED", shown))
+    assert store.snapshot().requested_in("ns") == {"cpu": 100}
+
+
 def test_pods_of_a_namespace_are_not_found_by_label_while_those_of_one_are_not_known() -> None:
     store = core.PodStore(max_pod_bytes=4096)
     small = pod("small")

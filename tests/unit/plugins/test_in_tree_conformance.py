@@ -12,6 +12,7 @@ from kubextend.plugins import IN_TREE
 PROMETHEUS = {"prometheusAddress": "http://127.0.0.1:9"}
 
 GIVEN: Mapping[str, Mapping[str, Any]] = {
+    "CapacityScheduling": {},
     "Coscheduling": {
         "labels": {
             "scheduling.x-k8s.io/pod-group": ["red", "blue"],

@@ -24,6 +24,12 @@ impl Groups {
         group.flat_map(|group| group.iter().map(|(_, pod)| pod))
     }
 
+    /// Iterates over the pods of all groups, in no order.
+    pub(crate) fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        let groups = self.0.iter();
+        groups.flat_map(|(_, group)| group.iter().map(|(_, pod)| pod))
+    }
+
     pub(crate) fn add(&mut self, text: &str, pod: &Arc<Pod>) {
         if let Some(group) = self.0.get_mut(text) {
             Arc::make_mut(group).insert(address(pod), pod.clone());

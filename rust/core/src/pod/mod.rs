@@ -6,6 +6,7 @@ mod groups;
 mod keeping;
 mod keys;
 mod labelled;
+mod namespaces;
 mod occupancy;
 mod qos;
 mod record;

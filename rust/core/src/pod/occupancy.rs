@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use super::counting::{Counted, Counts, Version};
 use super::groups::address;
 use super::labelled::Unlabelled;
+use super::namespaces::{Namespaces, Untold};
 use super::record::Pod;
 use super::resources::{Amounts, usual};
 use crate::node::{Names, Nodes};
@@ -159,6 +160,8 @@ pub(crate) struct Occupancy {
     joined: Arc<ArcSwap<Join>>,
     /// Shared by all clones: the versions of nodes' pods tell which counts hold.
     counts: Arc<Counts>,
+    /// Shared by all clones, as the counts are.
+    namespaces: Arc<Namespaces>,
 }
 
 /// The rows of nodes in an `Occupancy`, by the rows of the nodes in a snapshot of nodes: looking up
@@ -193,6 +196,21 @@ impl Occupancy {
         let with_pods = |row: Option<u32>| Some((row?, self.in_row(row?)?));
         self.counts
             .count(counted, self.rows_of(nodes).map(with_pods))
+    }
+
+    /// Returns the sums of what the pods of a namespace request on all nodes.
+    ///
+    /// # Errors
+    /// A pod of the namespace, some of whose requests the store does not keep.
+    pub(crate) fn requested_in(&self, namespace: &str) -> Result<Amounts, Arc<Pod>> {
+        self.namespaces
+            .requested(namespace, &self.nodes)
+            .or_else(|Untold| {
+                let pods = self.nodes.iter().flat_map(|(_, node)| node.pods());
+                let mut theirs = pods.filter(|pod| pod.namespace == namespace);
+                let untold = theirs.find(|pod| pod.missing.resources).cloned();
+                untold.map_or_else(|| Ok(Amounts::default()), Err)
+            })
     }
 
     /// Returns the row of each of these nodes; None for a node without pods.

@@ -11,7 +11,7 @@ use super::groups::Groups;
 use super::labelled::{Labelled, Unlabelled};
 use super::occupancy::{NodePods, Occupancy};
 use super::record::Pod;
-use super::resources::word;
+use super::resources::{Amounts, word};
 use crate::labels::LabelLookup;
 use crate::node::{Mask, Nodes};
 
@@ -21,6 +21,8 @@ type ByUid<'a> = HashMap<&'a str, &'a Arc<Pod>, RandomState>;
 #[derive(Debug, Clone, Default)]
 pub struct PodSnapshot {
     occupancy: Occupancy,
+    /// What `occupancy` was before `with_nominated`; None if no nominated pods were added.
+    without_nominated: Option<Occupancy>,
     /// Pods on no node, by the node that each pod is nominated to.
     nominated: Groups,
     /// The pods of `with_places`, by UID, each with its node.
@@ -95,6 +97,7 @@ impl PodSnapshot {
     #[must_use]
     pub fn with_nominated(&self, pod: &Pod, nodes: &Nodes, some: &Mask) -> Self {
         let mut filled = self.clone();
+        filled.without_nominated = Some(self.occupancy.clone());
         for at in some.indices() {
             let node = nodes.name(at);
             let mut coming: Vec<_> = self.nominated_before(pod, node).collect();
@@ -299,6 +302,24 @@ impl PodSnapshot {
     pub fn requested(&self, nodes: &Nodes, resource: &str) -> Vec<i64> {
         let requested = |node: Option<&NodePods>| node.map_or(0, |node| node.requested(resource));
         self.occupancy.on_each(nodes).map(requested).collect()
+    }
+
+    /// Returns the sums of what the pods of a namespace request on all nodes, sorted by resource, in
+    /// the units of `requested_on`; a resource of which they request nothing is left out. The pods
+    /// that `with_nominated` added do not count: `nominated_pods` returns them.
+    ///
+    /// # Errors
+    /// A pod of the namespace, some of whose requests are too large for the store to keep.
+    pub fn requested_in(&self, namespace: &str) -> Result<Amounts, Arc<Pod>> {
+        let occupancy = self.without_nominated.as_ref();
+        occupancy.unwrap_or(&self.occupancy).requested_in(namespace)
+    }
+
+    /// Returns the pods on no node that are nominated to a node, in no order; not those that
+    /// `with_places` has put on a node.
+    pub fn nominated_pods(&self) -> Vec<Arc<Pod>> {
+        let elsewhere = |pod: &&Arc<Pod>| !self.placed.contains_key(&pod.uid);
+        self.nominated.pods().filter(elsewhere).cloned().collect()
     }
 
     /// Returns, for each node in order, the sums of its pods' requests of cpu and of memory, with

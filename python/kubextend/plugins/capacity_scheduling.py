@@ -1,0 +1,242 @@
+"""CapacityScheduling: namespaces share resources by the ElasticQuota of each namespace.
+
+A namespace never uses more than ``spec.max`` of its ElasticQuota. A namespace may use more than its
+``spec.min`` while all namespaces with an ElasticQuota together use no more than the sum of their
+``spec.min``: it borrows what others do not use.
+
+Source: kubernetes-sigs/scheduler-plugins pkg/capacityscheduling
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self, TypeAlias
+
+from kubextend import core
+from kubextend.errors import TruncatedPodError
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import Handle
+from kubextend.framework.informer import KubeObject
+from kubextend.framework.status import Status
+
+__all__ = ["ELASTIC_QUOTAS", "CapacityScheduling"]
+
+ELASTIC_QUOTAS: Final = "scheduling.x-k8s.io/v1alpha1/elasticquotas"
+
+# Where an ElasticQuota does not name one of these, the amount is 0, in ``max`` too.
+_ALWAYS_LIMITED: Final = ("cpu", "memory", "ephemeral-storage")
+_UNLIMITED: Final = sys.maxsize
+
+_OVER_MAX = "namespace would use more than the max of its ElasticQuota"
+_OVER_MIN = "no ElasticQuota has min left to lend"
+_TWO_QUOTAS = "namespace has more than one ElasticQuota"
+
+_Amounts: TypeAlias = Mapping[str, int]
+"""Amounts by resource: cpu in milli-CPUs, others in units."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Quota:
+    """The ElasticQuota of a namespace.
+
+    Attributes:
+        namespace: the namespace.
+        min: what the namespace may use in any case.
+        max: the most that the namespace may use; None: there is no limit.
+    """
+
+    namespace: str
+    min: _Amounts
+    max: _Amounts | None
+
+    @classmethod
+    def of(cls, quota: KubeObject) -> Self:
+        """Read an ElasticQuota.
+
+        Raises: ValueError: an amount is no quantity; the message names the ElasticQuota.
+        """
+        namespace, name = quota["metadata"]["namespace"], quota["metadata"]["name"]
+        spec = quota.get("spec") or {}
+        most = spec.get("max")
+        try:
+            return cls(
+                namespace, _amounts(spec.get("min") or {}), None if most is None else _amounts(most)
+            )
+        except ValueError as error:
+            message = f"ElasticQuota {namespace}/{name} has an amount that is no quantity: {error}"
+            raise ValueError(message) from error
+
+    def over_max(self, used: _Amounts, request: _Amounts) -> str:
+        """Return a resource of which used and requested exceed ``max`` together; "" if none."""
+        if self.max is None:
+            return ""
+        unnamed = dict.fromkeys(request, _UNLIMITED) | dict.fromkeys(_ALWAYS_LIMITED, 0)
+        limits = {**unnamed, **self.max}
+        checked = {*_ALWAYS_LIMITED, *request}
+        return _first(r for r in checked if used.get(r, 0) + request.get(r, 0) > limits[r])
+
+
+@dataclass(frozen=True, slots=True)
+class _Quotas:
+    """All ElasticQuotas.
+
+    Attributes:
+        objects: what the informer showed.
+        of: the ElasticQuota of each namespace; of several, the first by name.
+        doubled: the namespaces with several ElasticQuotas.
+        min: the sum of ``spec.min``.
+    """
+
+    objects: Sequence[KubeObject]
+    of: Mapping[str, _Quota]
+    doubled: frozenset[str]
+    min: _Amounts
+
+    @classmethod
+    def read(cls, objects: Sequence[KubeObject]) -> Self:
+        """Read all ElasticQuotas. Raises: ValueError: an amount is no quantity."""
+        in_order = sorted(objects, key=lambda quota: str(quota["metadata"]["name"]), reverse=True)
+        of = {quota.namespace: quota for quota in map(_Quota.of, in_order)}
+        named = Counter(quota["metadata"]["namespace"] for quota in objects)
+        doubled = frozenset(namespace for namespace, number in named.items() if number > 1)
+        return cls(objects, of, doubled, _sum(quota.min for quota in of.values()))
+
+
+class CapacityScheduling:
+    """Rejects pods beyond the max of their ElasticQuota, or beyond what others have left to lend.
+
+    PreFilter decides before kube-scheduler chooses a node. Reserve decides again, because
+    kube-scheduler asks about further pods before kubextend has bound the first one. The pods on
+    nodes count, and those whose Binding is under way; a pod whose binding fails counts no more.
+    """
+
+    name = "CapacityScheduling"
+    needs_pods = True
+    informers = (ELASTIC_QUOTAS,)
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._informer = handle.informer(ELASTIC_QUOTAS)
+        self._informer.on_change(self._changed)
+        self._known = _Quotas.read(())
+        self._scheduler_name = ""
+
+    def pre_filter(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Status | None:
+        """Return a rejection if the pod would exceed a limit, with the nominated pods counted.
+
+        Nominated pods of the pod's namespace count if their priority is at least the pod's; those
+        of another namespace count if that namespace uses no more than its ``min``.
+        """
+        del nodes
+        self._scheduler_name = pod.scheduler_name
+        quotas, pods = self._quotas(), self._handle.pods(state)
+        if pods is None or pod.namespace not in quotas.of:
+            return None
+        mine, everybodys = Counter(pod.requests), Counter(pod.requests)
+        for other in pods.nominated_pods():
+            quota = quotas.of.get(other.namespace)
+            if quota is None or other.uid == pod.uid:
+                continue
+            if other.namespace != pod.namespace:
+                if not _over_min(_used(pods, quota), quota.min):
+                    everybodys.update(other.requests)
+            elif (other.priority or 0) >= (pod.priority or 0):
+                mine.update(other.requests)
+                everybodys.update(other.requests)
+        return self._verdict(pod, pods, mine, everybodys)
+
+    async def reserve(self, state: CycleState, pod: core.Pod, node_name: str) -> Status | None:
+        """Return a rejection if the pod, which counts on its node already, exceeds a limit."""
+        del state, node_name
+        pods = self._handle.pods()
+        if pods is None or pod.namespace not in self._quotas().of:
+            return None
+        nothing_more = dict.fromkeys(pod.requests, 0)
+        return self._verdict(pod, pods, nothing_more, nothing_more)
+
+    async def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
+        """Do nothing: kubextend counts a pod no more on its node when the binding has failed."""
+
+    def _verdict(
+        self, pod: core.Pod, pods: core.PodSnapshot, mine: _Amounts, everybodys: _Amounts
+    ) -> Status | None:
+        """Return a rejection if what is used and what is asked for exceed a limit.
+
+        Args:
+            pod: a pod of a namespace with an ElasticQuota.
+            pods: the pods that use something.
+            mine: what is asked for in the pod's namespace.
+            everybodys: what is asked for in all namespaces with an ElasticQuota.
+        """
+        quotas = self._quotas()
+        if pod.namespace in quotas.doubled:
+            return Status.error(_TWO_QUOTAS, f"keep one of the ElasticQuotas of {pod.namespace}")
+        quota = quotas.of[pod.namespace]
+        used = pods.requested_in(pod.namespace)
+        if resource := quota.over_max(used, mine):
+            asked = used.get(resource, 0) + mine.get(resource, 0)
+            return Status.unschedulable(
+                _OVER_MAX, f"{resource} of {pod.namespace} would be {asked}"
+            )
+        others = (_used(pods, other) for other in quotas.of.values() if other is not quota)
+        total = _sum((used, everybodys, *others))
+        if resource := _over_min(total, quotas.min):
+            detail = f"{resource} would be {total[resource]} of {quotas.min.get(resource, 0)}"
+            return Status.unschedulable(_OVER_MIN, detail)
+        return None
+
+    def _quotas(self) -> _Quotas:
+        """Return the ElasticQuotas; read them again only after a change."""
+        objects = self._informer.list()
+        known = self._known
+        if known.objects != objects:
+            known = self._known = _Quotas.read(objects)
+        return known
+
+    def _changed(self, before: KubeObject | None, now: KubeObject | None) -> None:
+        """Make kube-scheduler retry unschedulable pods after an ElasticQuota has changed.
+
+        A new ElasticQuota makes no room for pods of its namespace.
+        """
+        if before is None or (now is not None and before.get("spec") == now.get("spec")):
+            return
+        of = {*self._quotas().of, before["metadata"]["namespace"]}
+        pods = self._handle.pending_pods()
+        self._handle.activate(pod for pod in pods if pod.namespace in of and self._is_parked(pod))
+
+    def _is_parked(self, pod: core.Pod) -> bool:
+        is_ours = pod.scheduler_name == self._scheduler_name
+        return is_ours and pod.scheduled_reason == "Unschedulable"
+
+
+def _amounts(given: Mapping[str, Any]) -> _Amounts:
+    return {name: core.amount(name, str(amount)) for name, amount in given.items()}
+
+
+def _sum(parts: Iterable[_Amounts]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for part in parts:
+        total.update(part)
+    return total
+
+
+def _first(resources: Iterable[str]) -> str:
+    return min(resources, default="")
+
+
+def _over_min(used: _Amounts, least: _Amounts) -> str:
+    """Return a resource of which more is used than ``min`` says; "" if there is none."""
+    return _first(resource for resource in used if used[resource] > least.get(resource, 0))
+
+
+def _used(pods: core.PodSnapshot, quota: _Quota) -> _Amounts:
+    """Return what the pods of another namespace use.
+
+    A tenant may make a pod whose requests are too large to be kept. Its namespace then counts as
+    using its ``min``, so that no other namespace has to wait for the tenant.
+    """
+    try:
+        return pods.requested_in(quota.namespace)
+    except TruncatedPodError:
+        return quota.min

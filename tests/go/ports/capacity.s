@@ -1,0 +1,1 @@
+// Lets the compiler accept functions without a body, which the linker finds.

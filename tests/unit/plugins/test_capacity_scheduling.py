@@ -1,0 +1,225 @@
+"""CapacityScheduling; tests/contract compares its verdicts with those of the Go plugin."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from kubextend import core, testing
+from kubextend.errors import PluginError, TruncatedPodError
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import ClusterPorts, Handle
+from kubextend.framework.status import Status
+from kubextend.plugins.capacity_scheduling import ELASTIC_QUOTAS, CapacityScheduling
+from kubextend.profile import WaitingPods
+from kubextend.testing.stand_ins import ListedObjects, ListedPods
+
+OVER_MAX = "namespace would use more than the max of its ElasticQuota"
+OVER_MIN = "no ElasticQuota has min left to lend"
+NODES = {"memory": "64Gi", "cpu": "64", "pods": "110", "example.com/fpga": "8"}
+
+
+def pod(name: str, namespace: str = "red", cpu: str = "1", **fields: Any) -> Any:
+    requests = {"cpu": cpu} | fields.pop("more", {})
+    return testing.pod_manifest(
+        name, uid=f"uid-{name}", namespace=namespace, requests=requests, **fields
+    )
+
+
+def quota(namespace: str = "red", name: str = "quota", **spec: Any) -> Any:
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
+def cluster(*quotas: Any, pods: Any = ()) -> testing.Runner:
+    nodes = [testing.node_manifest("n", allocatable=NODES)]
+    runner = testing.Runner(CapacityScheduling, nodes=nodes, pods=pods)
+    for each in quotas:
+        runner.put(ELASTIC_QUOTAS, each)
+    return runner
+
+
+def why_not(runner: testing.Runner, asked: Any) -> str:
+    result = runner.filter(asked)
+    assert not result.unresolvable, "an eviction may help"
+    return result.rejected.get("n", "")
+
+
+def test_a_namespace_uses_its_max_and_no_more() -> None:
+    runner = cluster(quota(min={"cpu": "9"}, max={"cpu": "2"}))
+    assert runner.schedule(pod("a")) == "n"
+    assert runner.schedule(pod("b")) == "n"
+    assert why_not(runner, pod("c")) == OVER_MAX
+    assert why_not(runner, pod("small", cpu="0")) == ""
+    assert why_not(runner, pod("elsewhere", "free", cpu="40")) == ""
+
+
+def test_a_namespace_borrows_only_what_others_do_not_use() -> None:
+    runner = cluster(quota(min={"cpu": "2"}, max={"cpu": "4"}), quota("blue", min={"cpu": "2"}))
+    assert all(runner.schedule(pod(name)) for name in "abc")
+    assert runner.schedule(pod("d", "blue")) == "n"
+    assert why_not(runner, pod("e")) == OVER_MIN
+    assert why_not(runner, pod("f", "blue")) == OVER_MIN
+    # What a namespace without an ElasticQuota uses is nobody's.
+    assert runner.schedule(pod("g", "free")) == "n"
+
+
+def test_what_an_elastic_quota_does_not_name() -> None:
+    runner = cluster(quota(min={"cpu": "9"}, max={"cpu": "9"}))
+    assert why_not(runner, pod("m", more={"memory": "1"})) == OVER_MAX
+    assert why_not(runner, pod("f", more={"example.com/fpga": "1"})) == OVER_MIN
+    runner.put(ELASTIC_QUOTAS, quota(min={"cpu": "9", "example.com/fpga": "2"}, max={"cpu": "9"}))
+    assert why_not(runner, pod("f", more={"example.com/fpga": "1"})) == ""
+    runner.put(ELASTIC_QUOTAS, quota(min={"cpu": "99"}))
+    assert why_not(runner, pod("c", cpu="50")) == ""
+    runner.put(ELASTIC_QUOTAS, quota(max={}))
+    assert why_not(runner, pod("c")) == OVER_MAX
+
+
+def test_of_pods_that_passed_the_filter_together_only_those_are_bound_that_fit() -> None:
+    """kube-scheduler asks about further pods before the first one is bound."""
+    runner = cluster(quota(min={"cpu": "9"}, max={"cpu": "2"}))
+    pods = [pod(f"p{number}") for number in range(5)]
+    assert [why_not(runner, each) for each in pods] == [""] * 5
+    results = [runner.bind(each, "n") for each in pods]
+    assert [result.bound for result in results] == [True, True, False, False, False]
+    assert results[2].error == OVER_MAX
+    # Nothing stays reserved for the pods that were refused.
+    runner.put(ELASTIC_QUOTAS, quota(min={"cpu": "9"}, max={"cpu": "3"}))
+    assert why_not(runner, pod("last")) == ""
+    assert why_not(runner, pod("large", cpu="1001m")) == OVER_MAX
+
+
+async def _bound_at_once(runner: testing.Runner, pods: list[Any]) -> int:
+    results = await asyncio.gather(*(runner.binding(each, "n") for each in pods))
+    return sum(result.bound for result in results)
+
+
+@pytest.mark.parametrize("least", ["2", "9"])
+def test_pods_that_are_bound_at_the_same_time_never_exceed_a_limit(least: str) -> None:
+    runner = cluster(quota(min={"cpu": least}, max={"cpu": "2"}))
+    assert asyncio.run(_bound_at_once(runner, [pod(f"p{number}") for number in range(6)])) == 2
+
+
+def nominated(name: str, namespace: str, priority: int, cpu: str = "1") -> Any:
+    shown = pod(name, namespace, cpu=cpu, priority=priority)
+    return {**shown, "status": {"nominatedNodeName": "n"}}
+
+
+@pytest.mark.parametrize(
+    ("priority", "said"), [(10, OVER_MAX), (11, OVER_MAX), (9, "")], ids=["equal", "more", "less"]
+)
+def test_nominated_pods_of_the_namespace_count_if_they_are_as_important(
+    priority: int, said: str
+) -> None:
+    there = [nominated("there", "red", priority)]
+    runner = cluster(quota(min={"cpu": "9"}, max={"cpu": "1"}), pods=there)
+    assert why_not(runner, pod("asked", priority=10)) == said
+    assert why_not(runner, nominated("there", "red", priority)) == ""
+
+
+@pytest.mark.parametrize(("used", "said"), [("1", OVER_MIN), ("2", "")])
+def test_nominated_pods_of_others_count_while_their_namespace_is_within_its_min(
+    used: str, said: str
+) -> None:
+    there = [nominated("there", "blue", 0, cpu="3"), pod("runs", "blue", cpu=used, node_name="n")]
+    runner = cluster(quota(min={"cpu": "3"}), quota("blue", min={"cpu": "1"}), pods=there)
+    assert why_not(runner, pod("asked", cpu="1")) == said
+
+
+def test_preempt_offers_a_node_if_its_victims_make_room_in_the_quota() -> None:
+    there = [pod(name, space, node_name="n") for name, space in (("r", "red"), ("b", "blue"))]
+    runner = cluster(
+        quota(min={"cpu": "9"}, max={"cpu": "1"}), quota("blue", min={"cpu": "9"}), pods=there
+    )
+    assert runner.preempt(pod("asked"), {"n": ["uid-b"]}) == {}
+    assert runner.preempt(pod("asked"), {"n": ["uid-r"]}) == {"n": ["uid-r"]}
+
+
+def test_two_elastic_quotas_of_a_namespace_are_an_error_there_and_nowhere_else() -> None:
+    runner = cluster(quota(min={"cpu": "9"}), quota(name="second"), quota("blue", min={"cpu": "9"}))
+    with pytest.raises(PluginError, match="namespace has more than one ElasticQuota"):
+        runner.filter(pod("asked"))
+    assert why_not(runner, pod("asked", "blue")) == ""
+
+
+def test_an_amount_that_is_no_quantity_is_an_error_that_names_the_object() -> None:
+    runner = cluster(quota(min={"cpu": "9"}), quota("blue", min={"cpu": "many"}))
+    with pytest.raises(PluginError, match=r"ElasticQuota blue/quota has an amount .*many"):
+        runner.filter(pod("asked"))
+
+
+def test_amounts_may_be_numbers() -> None:
+    runner = cluster(quota(min={"cpu": 2}, max={"cpu": 1.5}))
+    assert why_not(runner, pod("asked", cpu="1500m")) == ""
+    assert why_not(runner, pod("asked", cpu="1501m")) == OVER_MAX
+
+
+def parked(name: str, namespace: str = "red", **fields: Any) -> Any:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    return pod(name, namespace, **fields) | {"status": {"conditions": [condition]}}
+
+
+def test_unschedulable_pods_are_tried_again_after_a_quota_has_changed() -> None:
+    stranger = parked("other-scheduler")
+    stranger["spec"]["schedulerName"] = "other"
+    waiting = [parked("a"), parked("b", "blue"), parked("free", "free"), stranger]
+    small = quota(min={"cpu": "9"}, max={"cpu": "0"})
+    runner = cluster(small, quota("blue"), pods=waiting)
+    assert why_not(runner, parked("a")) == OVER_MAX
+    runner.put(ELASTIC_QUOTAS, small | {"status": {"used": {"cpu": "1"}}})
+    assert runner.activations.names == []
+    runner.put(ELASTIC_QUOTAS, quota(min={"cpu": "9"}, max={"cpu": "9"}))
+    assert sorted(runner.activations.names) == ["a", "b"]
+    runner.remove(ELASTIC_QUOTAS, quota())
+    assert sorted(runner.activations.names) == ["a", "a", "b", "b"]
+
+
+def plugin_of(store: core.PodStore, *quotas: Any) -> CapacityScheduling:
+    objects = ListedObjects([ELASTIC_QUOTAS])
+    for each in quotas:
+        objects.apply("ADDED", ELASTIC_QUOTAS, each)
+    ports = ClusterPorts(pods=ListedPods(store), informers=objects)
+    return CapacityScheduling(Handle(WaitingPods(), ports))
+
+
+@pytest.mark.parametrize(("least", "said"), [("9", OVER_MAX), ("2", OVER_MIN)])
+def test_reserve_looks_again_with_the_pod_on_its_node(least: str, said: str) -> None:
+    store = core.PodStore()
+    most = "2" if least == "9" else "9"
+    plugin = plugin_of(store, quota(min={"cpu": least}, max={"cpu": most}))
+
+    def reserved(name: str, namespace: str = "red") -> Status | None:
+        asked = testing.make_pod(name, namespace=namespace, uid=name, requests={"cpu": "1"})
+        store.assume(asked, "n")
+        return asyncio.run(plugin.reserve(CycleState(), asked, "n"))
+
+    assert reserved("a") is None
+    assert reserved("b") is None
+    assert reserved("c") == Status.unschedulable(said)
+    store.forget("c")
+    store.forget("b")
+    assert reserved("d") is None
+    assert reserved("e", "free") is None
+
+
+def test_a_pod_that_is_too_large_to_be_kept_stops_only_its_own_namespace() -> None:
+    requests = {f"example.com/{'x' * 50}{number}": "1" for number in range(2000)}
+    store = core.PodStore(max_pod_bytes=64 << 10)
+    store.apply(
+        json.dumps(
+            {"type": "ADDED", "object": pod("huge", "blue", more=requests, node_name="n")}
+        ).encode()
+    )
+    plugin = plugin_of(
+        store, *(quota(namespace, min={"cpu": "2"}) for namespace in ("red", "blue"))
+    )
+
+    def verdict(namespace: str, cpu: str) -> Status | None:
+        asked = testing.make_pod("asked", namespace=namespace, requests={"cpu": cpu})
+        return plugin.pre_filter(CycleState(), asked, core.NodeStore().nodes())
+
+    with pytest.raises(TruncatedPodError, match="blue/huge is kept without its requests"):
+        verdict("blue", "1")
+    assert verdict("red", "2") is None
+    assert verdict("red", "2001m") == Status.unschedulable(OVER_MIN)
