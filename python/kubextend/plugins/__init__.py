@@ -13,6 +13,7 @@ from kubextend.plugins.network_traffic import NetworkTraffic
 from kubextend.plugins.node_resources_allocatable import NodeResourcesAllocatable
 from kubextend.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from kubextend.plugins.node_resources_fit import NodeResourcesFit
+from kubextend.plugins.pod_group_coscheduling import PodGroupCoscheduling
 from kubextend.plugins.pod_state import PodState
 from kubextend.plugins.priority_sort import PrioritySort
 from kubextend.plugins.prometheus_score import PrometheusScore
@@ -32,6 +33,7 @@ __all__ = [
     "NodeResourcesAllocatable",
     "NodeResourcesBalancedAllocation",
     "NodeResourcesFit",
+    "PodGroupCoscheduling",
     "PodState",
     "PrioritySort",
     "PrometheusScore",
@@ -53,6 +55,7 @@ IN_TREE: Final = {
         NodeResourcesAllocatable,
         NodeResourcesBalancedAllocation,
         NodeResourcesFit,
+        PodGroupCoscheduling,
         PodState,
         PrioritySort,
         PrometheusScore,

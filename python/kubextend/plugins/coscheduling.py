@@ -29,7 +29,7 @@ from kubextend.framework.handle import Handle, HeldPod
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 
-__all__ = ["Coscheduling", "CoschedulingArgs"]
+__all__ = ["Coscheduling", "CoschedulingArgs", "GangArgs", "Gangs", "may_be_parked", "unlisted"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -59,13 +59,11 @@ _Key = tuple[str, str, str]
 """Scheduler name, namespace and name of a group."""
 
 
-class CoschedulingArgs(ArgsModel):
-    """Arguments of Coscheduling: the labels that form a group, and how long a group's pods wait.
+class GangArgs(ArgsModel):
+    """Arguments of every plugin that holds gangs: the label of a group, and how long pods wait.
 
     Attributes:
         pod_group_label: the label with the name of the pod's group, unique within the namespace.
-        min_available_key: the label or annotation with the least number of pods of the group that
-            have to run together; equal on all pods of a group.
         permit_waiting_time_seconds: how many seconds Permit holds a pod; at most as long as the
             configuration allows for Permit.
         pod_group_backoff_seconds: for how many seconds every pod of a rejected group is rejected.
@@ -73,17 +71,27 @@ class CoschedulingArgs(ArgsModel):
     """
 
     pod_group_label: str = Field(default="scheduling.x-k8s.io/pod-group", min_length=1)
-    min_available_key: str = Field(
-        default="pod-group.scheduling.sigs.k8s.io/min-available", min_length=1
-    )
     permit_waiting_time_seconds: int = Field(default=60, ge=1, le=900)
     # kube-scheduler retries pods rejected after Permit after 10 s; the first backoff is shorter.
     pod_group_backoff_seconds: float = Field(default=3.0, ge=0, le=9)
 
 
+class CoschedulingArgs(GangArgs):
+    """Arguments of Coscheduling: the labels that form a group, and how long a group's pods wait.
+
+    Attributes:
+        min_available_key: the label or annotation with the least number of pods of the group that
+            have to run together; equal on all pods of a group.
+    """
+
+    min_available_key: str = Field(
+        default="pod-group.scheduling.sigs.k8s.io/min-available", min_length=1
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Gang:
-    """The pod group that the labels or annotations of a pod name.
+    """The pod group that the label of a pod names.
 
     Attributes:
         key: scheduler name, namespace and name of the group.
@@ -161,8 +169,8 @@ class _Group:
     wake_timer: asyncio.TimerHandle | None = None
 
 
-class Coscheduling:
-    """Schedules the pods of a group together or not at all, without a PodGroup resource.
+class Gangs:
+    """Schedules the pods of a group together or not at all; a subclass says what a group needs.
 
     PreEnqueue keeps the pods of a group in the queue until enough of them exist, and PreFilter
     rejects pods whose group cannot be complete. Permit holds a pod until its group is complete.
@@ -171,16 +179,10 @@ class Coscheduling:
     group reaches Permit.
     """
 
-    name = "Coscheduling"
-    Args = CoschedulingArgs
+    name = ""
     needs_pods = True
 
-    def __init__(
-        self,
-        args: CoschedulingArgs,
-        handle: Handle,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, args: GangArgs, handle: Handle, clock: Callable[[], float]) -> None:
         self._args = args
         self._handle = handle
         self._clock = clock
@@ -193,6 +195,19 @@ class Coscheduling:
         config = handle.configuration
         # kubextend's queue removes its own gate; when another gate is removed is unknown.
         self._own_gates = {config.queue.gate} if config is not None and config.queues else set()
+
+    def minimum(self, pod: core.Pod, group: str) -> int | None:
+        """Return how many pods of a pod's group have to run together; None: nobody says that."""
+        raise NotImplementedError
+
+    def no_minimum(self) -> Status:
+        """Return the rejection of a pod for whose group ``minimum`` is None."""
+        raise NotImplementedError
+
+    def wait_s(self, pod: core.Pod, group: str) -> float:
+        """Return for how many seconds Permit holds a pod of a group."""
+        del pod, group
+        return float(self._args.permit_waiting_time_seconds)
 
     def pre_enqueue(self, pod: core.Pod) -> Status | None:
         """Hold the pod back in the queue while its pod group has fewer pods than the minimum.
@@ -212,11 +227,11 @@ class Coscheduling:
         if gang is None:
             return None
         if gang.min_available is None:
-            return Status.unresolvable(_NO_NUMBER, f"in {self._args.min_available_key}")
+            return self.no_minimum()
         try:
             there = self._gathered(gang.key).there
         except TruncatedPodError as error:
-            return Status.unresolvable(_unlisted(error))
+            return Status.unresolvable(unlisted(error))
         there.add(pod.uid)
         if len(there) < gang.min_available:
             return Status.unresolvable(_TOO_FEW, f"{len(there)} of {gang.min_available}")
@@ -229,7 +244,7 @@ class Coscheduling:
         if gang is None:
             return None
         if gang.min_available is None:
-            return Status.unresolvable(_NO_NUMBER, f"in {self._args.min_available_key}")
+            return self.no_minimum()
         group = self._group(gang.key)
         if self._clock() < group.denied_until_s:
             self._turn_away(group, pod)
@@ -240,7 +255,7 @@ class Coscheduling:
             there = self._roster(gang.key, group).there
         except TruncatedPodError as error:
             self._turn_away(group, pod)
-            return Status.unresolvable(_unlisted(error))
+            return Status.unresolvable(unlisted(error))
         with self._lock:
             there.add(pod.uid)
             number = len(there)
@@ -256,7 +271,7 @@ class Coscheduling:
             return ""
         name = gang.key[2]
         if gang.min_available is None:
-            return f"a valid number in {self._args.min_available_key}"
+            return f"a valid number {self.no_minimum().detail}"
         group = self._group(gang.key)
         there = len(self._roster(gang.key, group).there)
         if there < gang.min_available:
@@ -293,7 +308,7 @@ class Coscheduling:
         try:
             missing = gang.min_available - self._counted(gang.key, group)
         except TruncatedPodError as error:
-            return Status.unschedulable(_unlisted(error))
+            return Status.unschedulable(unlisted(error))
         if missing <= gang.min_available * _SMALL_GAP:
             return Status.unschedulable("the pod group may still become complete")
         if group.waiting and self._loop is not None:
@@ -306,21 +321,21 @@ class Coscheduling:
     async def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
         """Reject all held pods of the pod's group, because the binding cycle of the pod failed."""
         del state, node_name
-        gang = self._gang_of(pod)
-        if gang is None:
+        key = self._key_of(pod)
+        if key is None:
             return
-        group = self._group(gang.key)
+        group = self._group(key)
         group.permitted.discard(pod.uid)
         group.waiting.pop(pod.uid, None)
         self._turn_away(group, pod)
-        self._give_up(gang.key, group)
+        self._give_up(key, group)
 
     async def post_bind(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
         """Record that the pod, now bound, no longer waits for its group."""
         del state, node_name
-        gang = self._gang_of(pod)
-        if gang is not None:
-            self._group(gang.key).waiting.pop(pod.uid, None)
+        key = self._key_of(pod)
+        if key is not None:
+            self._group(key).waiting.pop(pod.uid, None)
 
     async def permit(
         self, state: CycleState, pod: core.Pod, node_name: str
@@ -335,7 +350,7 @@ class Coscheduling:
         if gang is None:
             return Status.success()
         if gang.min_available is None:
-            return Status.unresolvable(_NO_NUMBER)
+            return self.no_minimum()
         self._loop = asyncio.get_running_loop()
         group = self._group(gang.key)
         with self._lock:
@@ -345,7 +360,7 @@ class Coscheduling:
             complete = self._is_complete(gang.key, gang.min_available, group)
             number = self._counted(gang.key, group)
         except TruncatedPodError as error:
-            return Status.unresolvable(_unlisted(error))
+            return Status.unresolvable(unlisted(error))
         self._wake_later(gang.key, group)
         if complete:
             group.given_up = 0
@@ -354,20 +369,18 @@ class Coscheduling:
         now_s = asyncio.get_running_loop().time()
         group.waiting[pod.uid] = _Told(now_s + _LONGEST_PERMIT_S)
         detail = f"{number} of {gang.min_available}"
-        return Status.wait(_WAITING, detail), float(self._args.permit_waiting_time_seconds)
+        return Status.wait(_WAITING, detail), self.wait_s(pod, gang.key[2])
 
     def _gang_of(self, pod: core.Pod) -> _Gang | None:
+        key = self._key_of(pod)
+        return None if key is None else _Gang(key, self.minimum(pod, key[2]))
+
+    def _key_of(self, pod: core.Pod) -> _Key | None:
         if pod.scheduling_group:
             self._leave(pod)
             return None
-        labels = pod.labels
-        name = labels.get(self._args.pod_group_label)
-        if not name:
-            return None
-        key = self._args.min_available_key
-        text = labels.get(key) or pod.annotations.get(key) or ""
-        number = int(text) if _NUMBER.fullmatch(text) else None
-        return _Gang((pod.scheduler_name, pod.namespace, name), number)
+        name = pod.labels.get(self._args.pod_group_label)
+        return (pod.scheduler_name, pod.namespace, name) if name else None
 
     def _leave(self, pod: core.Pod) -> None:
         """Log once that pods with a PodGroup are left to kube-scheduler.
@@ -579,7 +592,7 @@ class Coscheduling:
         """Add to ``group.turned_away`` those unschedulable pods of the group that it lacks."""
         if not (group.wake_all and group.may_be_more):
             return
-        parked = [pod for pod in self._members(key) if _may_be_parked(pod)]
+        parked = [pod for pod in self._members(key) if may_be_parked(pod)]
         with self._lock:
             group.may_be_more = False
             for pod in parked:
@@ -600,12 +613,39 @@ class Coscheduling:
         return [group.turned_away.popitem(last=False)[1] for _ in range(number)]
 
 
-def _may_be_parked(pod: core.Pod) -> bool:
+class Coscheduling(Gangs):
+    """Schedules the pods of a group together or not at all, without a PodGroup resource."""
+
+    name = "Coscheduling"
+    Args = CoschedulingArgs
+
+    def __init__(
+        self,
+        args: CoschedulingArgs,
+        handle: Handle,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(args, handle, clock)
+        self._min_available_key = args.min_available_key
+
+    def minimum(self, pod: core.Pod, group: str) -> int | None:
+        """Return the number in the pod's label or annotation; None if there is no valid number."""
+        del group
+        key = self._min_available_key
+        text = pod.labels.get(key) or pod.annotations.get(key) or ""
+        return int(text) if _NUMBER.fullmatch(text) else None
+
+    def no_minimum(self) -> Status:
+        """Return the rejection of a pod without a valid number."""
+        return Status.unresolvable(_NO_NUMBER, f"in {self._min_available_key}")
+
+
+def may_be_parked(pod: core.Pod) -> bool:
     """Return whether kube-scheduler marked a pod Unschedulable and may not retry it by itself."""
     unplaced = not (pod.node_name or pod.scheduling_gates)
     return unplaced and pod.scheduled_reason == "Unschedulable"
 
 
-def _unlisted(error: TruncatedPodError) -> str:
+def unlisted(error: TruncatedPodError) -> str:
     """Return the reason for a rejection: labels of a pod in the namespace are too large to keep."""
     return f"{_UNLISTED}: {error}"

@@ -41,6 +41,7 @@ GIVEN: Mapping[str, Mapping[str, Any]] = {
     "NodeResourcesAllocatable": {},
     "NodeResourcesBalancedAllocation": {},
     "NodeResourcesFit": {},
+    "PodGroupCoscheduling": {"labels": {"scheduling.x-k8s.io/pod-group": ["red", "blue"]}},
     "PodState": {},
     "PrometheusScore": {"args": PROMETHEUS | {"query": "node_load1"}},
     "QOSSort": {},
