@@ -31,6 +31,11 @@ _UNLIMITED: Final = sys.maxsize
 _OVER_MAX = "namespace would use more than the max of its ElasticQuota"
 _OVER_MIN = "no ElasticQuota has min left to lend"
 _TWO_QUOTAS = "namespace has more than one ElasticQuota"
+_UNBLOCKED_BY = {
+    _OVER_MAX: "pods of the namespace that end, or a larger max",
+    _OVER_MIN: "pods of any namespace with an ElasticQuota that end, or a larger min",
+    _TWO_QUOTAS: "one ElasticQuota less in the namespace",
+}
 
 _Amounts: TypeAlias = Mapping[str, int]
 """Amounts by resource: cpu in milli-CPUs, others in units."""
@@ -130,7 +135,27 @@ class CapacityScheduling:
         """
         del nodes
         self._scheduler_name = pod.scheduler_name
-        quotas, pods = self._quotas(), self._handle.pods(state)
+        return self._why_not(pod, self._handle.pods(state))
+
+    def unblock(self, pod: core.Pod, node: core.NodeInfo | None) -> str:
+        """Return what would let the pod's namespace use as much as the pod asks for."""
+        status = self._why_not(pod, self._handle.pods()) if node is None else None
+        return "" if status is None else f"{_UNBLOCKED_BY[status.reason]}: {status.detail}"
+
+    async def reserve(self, state: CycleState, pod: core.Pod, node_name: str) -> Status | None:
+        """Return a rejection if the pod, which counts on its node already, exceeds a limit."""
+        del state, node_name
+        quotas, pods = self._quotas(), self._handle.pods()
+        if pods is None or pod.namespace not in quotas.of:
+            return None
+        nothing_more = dict.fromkeys(pod.requests, 0)
+        return _verdict(quotas, pod, pods, nothing_more, nothing_more)
+
+    async def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
+        """Do nothing: kubextend counts a pod no more on its node when the binding has failed."""
+
+    def _why_not(self, pod: core.Pod, pods: core.PodSnapshot | None) -> Status | None:
+        quotas = self._quotas()
         if pods is None or pod.namespace not in quotas.of:
             return None
         mine, everybodys = Counter(pod.requests), Counter(pod.requests)
@@ -144,47 +169,7 @@ class CapacityScheduling:
             elif (other.priority or 0) >= (pod.priority or 0):
                 mine.update(other.requests)
                 everybodys.update(other.requests)
-        return self._verdict(pod, pods, mine, everybodys)
-
-    async def reserve(self, state: CycleState, pod: core.Pod, node_name: str) -> Status | None:
-        """Return a rejection if the pod, which counts on its node already, exceeds a limit."""
-        del state, node_name
-        pods = self._handle.pods()
-        if pods is None or pod.namespace not in self._quotas().of:
-            return None
-        nothing_more = dict.fromkeys(pod.requests, 0)
-        return self._verdict(pod, pods, nothing_more, nothing_more)
-
-    async def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
-        """Do nothing: kubextend counts a pod no more on its node when the binding has failed."""
-
-    def _verdict(
-        self, pod: core.Pod, pods: core.PodSnapshot, mine: _Amounts, everybodys: _Amounts
-    ) -> Status | None:
-        """Return a rejection if what is used and what is asked for exceed a limit.
-
-        Args:
-            pod: a pod of a namespace with an ElasticQuota.
-            pods: the pods that use something.
-            mine: what is asked for in the pod's namespace.
-            everybodys: what is asked for in all namespaces with an ElasticQuota.
-        """
-        quotas = self._quotas()
-        if pod.namespace in quotas.doubled:
-            return Status.error(_TWO_QUOTAS, f"keep one of the ElasticQuotas of {pod.namespace}")
-        quota = quotas.of[pod.namespace]
-        used = pods.requested_in(pod.namespace)
-        if resource := quota.over_max(used, mine):
-            asked = used.get(resource, 0) + mine.get(resource, 0)
-            return Status.unschedulable(
-                _OVER_MAX, f"{resource} of {pod.namespace} would be {asked}"
-            )
-        others = (_used(pods, other) for other in quotas.of.values() if other is not quota)
-        total = _sum((used, everybodys, *others))
-        if resource := _over_min(total, quotas.min):
-            detail = f"{resource} would be {total[resource]} of {quotas.min.get(resource, 0)}"
-            return Status.unschedulable(_OVER_MIN, detail)
-        return None
+        return _verdict(quotas, pod, pods, mine, everybodys)
 
     def _quotas(self) -> _Quotas:
         """Return the ElasticQuotas; read them again only after a change."""
@@ -208,6 +193,34 @@ class CapacityScheduling:
     def _is_parked(self, pod: core.Pod) -> bool:
         is_ours = pod.scheduler_name == self._scheduler_name
         return is_ours and pod.scheduled_reason == "Unschedulable"
+
+
+def _verdict(
+    quotas: _Quotas, pod: core.Pod, pods: core.PodSnapshot, mine: _Amounts, everybodys: _Amounts
+) -> Status | None:
+    """Return a rejection if what is used and what is asked for exceed a limit.
+
+    Args:
+        quotas: all ElasticQuotas.
+        pod: a pod of a namespace with an ElasticQuota.
+        pods: the pods that use something.
+        mine: what is asked for in the pod's namespace.
+        everybodys: what is asked for in all namespaces with an ElasticQuota.
+    """
+    if pod.namespace in quotas.doubled:
+        return Status.error(_TWO_QUOTAS, f"keep one in {pod.namespace}")
+    quota = quotas.of[pod.namespace]
+    used = pods.requested_in(pod.namespace)
+    if resource := quota.over_max(used, mine):
+        asked = used.get(resource, 0) + mine.get(resource, 0)
+        most = (quota.max or {}).get(resource, 0)
+        return Status.unschedulable(_OVER_MAX, f"{resource} would be {asked} of {most}")
+    others = (_used(pods, other) for other in quotas.of.values() if other is not quota)
+    total = _sum((used, everybodys, *others))
+    if resource := _over_min(total, quotas.min):
+        detail = f"{resource} would be {total[resource]} of {quotas.min.get(resource, 0)}"
+        return Status.unschedulable(_OVER_MIN, detail)
+    return None
 
 
 def _amounts(given: Mapping[str, Any]) -> _Amounts:

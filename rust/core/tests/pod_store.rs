@@ -958,7 +958,7 @@ proptest! {
         for (at, (kind, pod, node, namespace)) in steps.into_iter().enumerate() {
             let shown = Shown {
                 namespace: ["a", "b", "ns"][namespace],
-                cpu_milli: at as i64,
+                cpu_milli: i64::try_from(at).unwrap(),
                 ..Shown::new(&format!("p{pod}"), &format!("u{pod}{namespace}"))
             };
             match kind {

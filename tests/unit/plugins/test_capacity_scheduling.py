@@ -203,6 +203,31 @@ def test_reserve_looks_again_with_the_pod_on_its_node(least: str, said: str) -> 
     assert reserved("e", "free") is None
 
 
+def test_why_says_what_would_let_a_pod_in() -> None:
+    plugin = plugin_of(
+        core.PodStore(),
+        quota(min={"cpu": "2"}, max={"cpu": "1"}),
+        quota("blue", min={}),
+        quota("twice"),
+        quota("twice", "second"),
+    )
+
+    def lacks(namespace: str, cpu: str) -> str:
+        asked = testing.make_pod("asked", namespace=namespace, requests={"cpu": cpu})
+        assert plugin.unblock(asked, testing.make_node("n")) == ""
+        return plugin.unblock(asked, None)
+
+    assert lacks("red", "1") == lacks("free", "9") == ""
+    assert lacks("red", "1200m") == (
+        "pods of the namespace that end, or a larger max: cpu would be 1200 of 1000"
+    )
+    assert lacks("blue", "3") == (
+        "pods of any namespace with an ElasticQuota that end, or a larger min:"
+        " cpu would be 3000 of 2000"
+    )
+    assert lacks("twice", "1") == "one ElasticQuota less in the namespace: keep one in twice"
+
+
 def test_a_pod_that_is_too_large_to_be_kept_stops_only_its_own_namespace() -> None:
     requests = {f"example.com/{'x' * 50}{number}": "1" for number in range(2000)}
     store = core.PodStore(max_pod_bytes=64 << 10)
