@@ -56,6 +56,15 @@ def stack(control_plane: ControlPlane) -> Iterator[Stack]:
     running.close()
 
 
+@pytest.fixture
+def pool(control_plane: ControlPlane) -> Iterator[NodePool]:
+    pool = NodePool(control_plane.api, "capacity", 3)
+    yield pool
+    for namespace in NAMESPACES:
+        control_plane.api.delete_pods(namespace)
+    pool.delete()
+
+
 class Record:
     """The pods of the test as kube-apiserver's own watch shows them, change by change.
 
@@ -125,12 +134,11 @@ def until_placed(api: Api, count: int) -> dict[str, list[str]]:
 
 
 def test_two_namespaces_never_exceed_their_quotas_while_500_pods_race(
-    control_plane: ControlPlane, stack: Stack
+    api: Api, stack: Stack, pool: NodePool
 ) -> None:
-    api = control_plane.api
-    pool = NodePool(api, "capacity", 3)
     record = Record(api)
-    creating = threading.Thread(target=create, args=(api, stack.scheduler_name, pool))
+    arguments = (api, stack.scheduler_name, pool)
+    creating = threading.Thread(target=create, args=arguments, daemon=True)
     creating.start()
 
     left = dict.fromkeys(NAMESPACES, CREATORS * PODS_OF_EACH)
@@ -153,6 +161,3 @@ def test_two_namespaces_never_exceed_their_quotas_while_500_pods_race(
     seen = list(pods_on_nodes(record.changes))
     assert max(max(on_nodes.values()) for on_nodes in seen) <= MAX_PODS
     assert max(sum(on_nodes.values()) for on_nodes in seen) == 2 * MIN_PODS
-    for namespace in NAMESPACES:
-        api.delete_pods(namespace)
-    pool.delete()
