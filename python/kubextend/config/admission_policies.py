@@ -102,10 +102,7 @@ def _mutating_spec(rules: PodRules) -> _Object:
         # Once more if a webhook or another policy changed the pod afterwards.
         "reinvocationPolicy": "IfNeeded",
         "matchConstraints": _constraints(rules, [_resource_rule("CREATE", "pods")]),
-        "matchConditions": _conditions(
-            *_concerned(rules),
-            ("lacks-the-rule", f"!({_has_rules('object', rules)})"),
-        ),
+        "matchConditions": _condition(*_concerned(rules), f"!({_has_rules('object', rules)})"),
         "mutations": [patch],
     }
 
@@ -122,24 +119,19 @@ def _validating_spec(rules: PodRules) -> _Object:
         "failurePolicy": "Fail",
         "matchConstraints": _constraints(rules, [_resource_rule("CREATE", "pods"), updates]),
         # What matches is refused: conditions take less time than validations.
-        "matchConditions": _conditions(
-            *_concerned(rules),
-            ("lacks-the-rule", f"!({_has_rules('object', rules)})"),
-            ("did-not-lack-it-before", since),
+        "matchConditions": _condition(
+            *_concerned(rules), f"!({_has_rules('object', rules)})", f"({since})"
         ),
         "validations": [validation],
     }
 
 
 def _constraints(rules: PodRules, resource_rules: list[JsonValue]) -> _Object:
-    outside: _Object = {
-        "key": "kubernetes.io/metadata.name",
-        "operator": "NotIn",
-        "values": [*_LEFT_ALONE],
-    }
     return {
         "matchPolicy": "Equivalent",
-        "namespaceSelector": {"matchExpressions": [outside]},
+        # kube-apiserver parses a selector of namespaces for each policy and each request anew, also
+        # for pods without a rule.
+        "namespaceSelector": {},
         "objectSelector": _object_selector(rules.pods),
         "resourceRules": resource_rules,
     }
@@ -153,6 +145,9 @@ def _object_selector(pods: Term) -> _Object:
             said.append({"key": key, "operator": sign, "values": [*values]})
         elif sign in {"Exists", "DoesNotExist"}:
             said.append({"key": key, "operator": sign})
+        else:
+            # Only a label can be greater or less than a number.
+            said.append({"key": key, "operator": "Exists"})
     return {"matchExpressions": said} if said else {}
 
 
@@ -166,23 +161,27 @@ def _resource_rule(operation: str, *resources: str) -> _Object:
     }
 
 
-def _conditions(*named: tuple[str, str]) -> list[JsonValue]:
-    return [{"name": name, "expression": expression} for name, expression in named]
+def _condition(*parts: str) -> list[JsonValue]:
+    """Return one match condition that holds where all parts hold.
+
+    kube-apiserver evaluates every match condition, and stops within one at the first part that does
+    not hold. Source: kubernetes v1.37 apiserver pkg/admission/plugin/cel/condition.go ForInput
+    """
+    return [{"name": "lacks-a-rule", "expression": " &&\n".join(parts)}]
 
 
-def _concerned(rules: PodRules) -> Iterator[tuple[str, str]]:
-    """Yield the match conditions that say for which pods the rules are, each with its name."""
-    name = f"object.spec.schedulerName == {_text(rules.scheduler_name)}"
-    yield "is-of-the-profile", name
-    yield "has-no-node", "object.spec.?nodeName.orValue('') == ''"
+def _concerned(rules: PodRules) -> Iterator[str]:
+    """Yield CEL expressions that hold together for the pods that the rules are for."""
+    yield f"object.spec.schedulerName == {_text(rules.scheduler_name)}"
+    yield f"!(request.namespace in {_texts(_LEFT_ALONE)})"
+    yield "object.spec.?nodeName.orValue('') == ''"
     # Nobody else can act as one of these users, but anybody can write an ownerReference.
-    owned = (
+    yield (
         f"!(request.userInfo.username in {_texts(_DAEMON_SET_USERS)} &&\n"
         "object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'DaemonSet' &&\n"
         "o.?controller.orValue(false)))"
     )
-    yield "is-not-of-a-daemon-set", owned
-    yield "has-the-labels", _matches("object", rules.pods)
+    yield f"({_matches('object', rules.pods)})"
 
 
 def _matches(pod: str, selector: Term) -> str:
