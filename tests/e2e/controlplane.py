@@ -63,12 +63,21 @@ def build_binaries() -> Path:
 
     Raises: RuntimeError: there is no Go toolchain; CalledProcessError: the build fails.
     """
-    _build(MODULES / "etcd", ETCD, BINARIES)
-    _build(MODULES / KUBE, KUBERNETES, BINARIES / KUBE)
+    build(MODULES / "etcd", ETCD, BINARIES)
+    build(MODULES / KUBE, KUBERNETES, BINARIES / KUBE)
     return BINARIES / KUBE
 
 
-def _build(module: Path, packages: Mapping[str, str], into: Path) -> None:
+def build(module: Path, packages: Mapping[str, str], into: Path) -> None:
+    """Build packages of a pinned Go module into a folder, unless they are built.
+
+    Args:
+        module: the folder of the module.
+        packages: the name of each program, and its package.
+        into: the folder of the programs.
+
+    Raises: RuntimeError: there is no Go toolchain; CalledProcessError: the build fails.
+    """
     stamp = into / f"{module.name}.sha256"
     pinned = hashlib.sha256((module / "go.mod").read_bytes() + (module / "go.sum").read_bytes())
     built = stamp.exists() and stamp.read_text() == pinned.hexdigest()
