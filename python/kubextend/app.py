@@ -105,6 +105,7 @@ class _ClusterSide:
     events: cluster.EventRecorder
     leader: cluster.Leader | None
     informers: cluster.Informers
+    marker: cluster.HeldPodMarker | None
 
     @classmethod
     def of(
@@ -177,6 +178,7 @@ class _ClusterSide:
                 on_change,
                 failures.object_passed_over,
             ),
+            _marker(config, api, waiting_pods),
         )
 
     def start(self) -> None:
@@ -192,6 +194,8 @@ class _ClusterSide:
             self.pods.stop()
         self.activator.stop()
         self.events.stop()
+        if self.marker is not None:
+            self.marker.stop()
 
     def ports(self, in_thread: InThread) -> ClusterPorts:
         """Return the objects by which verbs and plugins read and change the cluster.
@@ -226,6 +230,8 @@ class _ClusterSide:
             metrics.watch_leader(lambda: leader.leads)
         metrics.watch_activations(lambda: self.activator.stats)
         metrics.watch_events(lambda: self.events.stats)
+        if (marker := self.marker) is not None:
+            metrics.watch_marks(lambda: marker.stats)
 
     def last_errors(self) -> dict[str, Callable[[], str | None]]:
         """Return name of a readiness check -> function that returns its watch's last error."""
@@ -270,6 +276,20 @@ def _leader(
     pod = cluster.own_pod()
     name = cluster.LeaseName(lease.namespace or pod.namespace, lease.name)
     return cluster.Leader.of(api, name, pod, pods, _LeadersWork(verbs))
+
+
+def _marker(
+    config: ExtenderConfiguration, api: "Cluster", waiting_pods: WaitingPods
+) -> cluster.HeldPodMarker | None:
+    """Make the part that marks held pods; None where no autoscaler counts them."""
+    if config.autoscaler is None or not config.autoscaler.mark_held_pods:
+        return None
+    marker = cluster.HeldPodMarker(api)
+    waiting_pods.tell(
+        lambda held: marker.hold(held.pod, held.node_name, held.pending_plugins),
+        lambda held: marker.release(held.pod.uid),
+    )
+    return marker
 
 
 def _readiness_checks(

@@ -624,6 +624,15 @@ class Metrics:
         text = "Wake-ups of pods: sent, gone (with their pod), failed, dropped (never tried)."
         self.registry.register(_WriteCollector("kubextend_activations", text, stats))
 
+    def watch_marks(self, stats: Callable[[], WriteStats]) -> None:
+        """Add to every scrape how many held pods were marked for an autoscaler, by result.
+
+        Args:
+            stats: returns the counts; called at every scrape, from any thread.
+        """
+        text = "Marks of held pods: sent, gone (with their pod), failed, dropped (never tried)."
+        self.registry.register(_WriteCollector("kubextend_held_pod_marks", text, stats))
+
     def watch_events(self, stats: Callable[[], WriteStats]) -> None:
         """Add to every scrape how many Events about pods were sent, failed or dropped.
 

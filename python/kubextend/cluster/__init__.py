@@ -16,6 +16,7 @@ from kubextend.cluster.api_call import NAME, RefusedError, UnreachableError
 from kubextend.cluster.binder import Binder
 from kubextend.cluster.election import Election, LeaseName, lease_holder
 from kubextend.cluster.events import EventRecorder, list_set_aside
+from kubextend.cluster.held_pod_marker import HeldPodMarker
 from kubextend.cluster.informers import Informers
 from kubextend.cluster.leader import Leader, PodName
 from kubextend.cluster.nodes import follow_nodes
@@ -46,6 +47,7 @@ __all__ = [
     "Election",
     "EventRecorder",
     "Fate",
+    "HeldPodMarker",
     "Informers",
     "Leader",
     "LeaseName",

@@ -53,7 +53,8 @@ class Write:
 
     Attributes:
         key: identifies the call; of calls with equal keys, only one waits at a time.
-        make: returns the call to send; called before each attempt.
+        make: returns the call to send, or None if it is not needed any more; called before each
+            attempt.
         namespace: namespace of the pod that the call is about.
         pod_name: name of the pod that the call is about.
         group: a number that is equal for pods with equal labels, such as those of one controller.
@@ -61,14 +62,14 @@ class Write:
     """
 
     key: str
-    make: Callable[[], Call]
+    make: Callable[[], Call | None]
     namespace: str
     pod_name: str
     group: int
     attempt: int = 1
 
     @classmethod
-    def about(cls, pod: Pod, key: str, make: Callable[[], Call]) -> Write:
+    def about(cls, pod: Pod, key: str, make: Callable[[], Call | None]) -> Write:
         """Return an API call about a pod; the call keeps the pod's names, not the whole pod.
 
         Pods may be large, and up to 10,000 calls wait in a queue.
@@ -76,7 +77,8 @@ class Write:
         Args:
             pod: the pod.
             key: identifies the call; of calls with equal keys, only one waits at a time.
-            make: returns the call to send; called before each attempt.
+            make: returns the call to send, or None if it is not needed any more; called before
+                each attempt.
         """
         return cls(key, make, pod.namespace, pod.name, _group_of(pod))
 
@@ -213,10 +215,15 @@ class WriteQueue:
         self._failing = False
         self._full = False
 
-    def put(self, write: Write) -> None:
-        """Queue a call, unless a call with an equal key is queued already. Never waits."""
+    def put(self, write: Write, pause_s: float = 0.0) -> None:
+        """Queue a call, unless a call with an equal key is queued already. Never waits.
+
+        Args:
+            write: the call.
+            pause_s: the least seconds until the call is sent.
+        """
         with self._changed:
-            self._put(write)
+            self._put(write, pause_s)
             if not (self._stopped or self._thread.is_alive()):
                 self._thread.start()
             self._changed.notify()
@@ -247,7 +254,9 @@ class WriteQueue:
     def _run(self) -> None:
         while (write := self._next()) is not None:
             try:
-                self._cluster.request(write.make())
+                if (call := write.make()) is None:
+                    continue
+                self._cluster.request(call)
             except (RefusedError, UnreachableError) as error:
                 self._failed(write, error)
             except Exception:

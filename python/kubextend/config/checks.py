@@ -56,6 +56,7 @@ def check(
     checks.url_prefix()
     checks.extender()
     checks.permit_max_wait()
+    checks.autoscaler()
     checks.managed_resources()
     checks.queue()
     checks.profiles()
@@ -290,6 +291,14 @@ class _Checks:
             missing += ["certFile", "keyFile"]
         for field in missing:
             self._findings.note(("extender", "tlsConfig", field), f"not set: {message}")
+
+    def autoscaler(self) -> None:
+        autoscaler = self._config.autoscaler
+        at: Location = ("autoscaler", "markHeldPods")
+        if autoscaler is None or not autoscaler.mark_held_pods or not self._sound("autoscaler"):
+            return
+        if not any(profile.at("permit") for profile in self._config.resolved):
+            self._findings.note(at, "no profile has a Permit plugin, so no pod will ever be held")
 
     def permit_max_wait(self) -> None:
         wait = self._config.extender.permit_max_wait

@@ -32,6 +32,7 @@ from kubextend.framework.known_plugins import KnownPlugins
 __all__ = [
     "API_VERSION",
     "KIND",
+    "Autoscaler",
     "Cluster",
     "Decisions",
     "EnabledPlugin",
@@ -387,6 +388,16 @@ class Extender(_Model):
         return Duration(self.permit_max_wait.nanoseconds + _BEYOND_PERMIT.nanoseconds)
 
 
+class Autoscaler(_Model):
+    """The autoscaler of nodes in the cluster, and what kubextend does for it."""
+
+    name: Literal["ClusterAutoscaler", "Karpenter"]
+    """Which autoscaler adds and removes nodes."""
+    mark_held_pods: bool = True
+    """Whether pods that Permit plugins hold get the condition `PodScheduled` False with the reason
+    `Unschedulable`, so that the autoscaler counts them."""
+
+
 class Guard(_Model):
     """What kubextend checks right before it binds a pod, beside the plugins."""
 
@@ -502,6 +513,8 @@ class ExtenderConfiguration(_Model):
     """Access to the Kubernetes API. Null: no access; `{}`: access with the defaults."""
     extender: Extender = Extender()
     """Settings for the extender entry in kube-scheduler's file."""
+    autoscaler: Autoscaler | None = None
+    """The autoscaler of nodes in the cluster. Null: there is none."""
     guard: Guard = Guard()
     """What kubextend checks right before it binds a pod, where other schedulers use the same
     nodes."""
