@@ -178,6 +178,13 @@ gangs-at-random: build e2e-tools ## 200 random gangs on a real kube-scheduler: n
 pod-groups-at-random: build e2e-tools ## 200 random pod groups of kube-scheduler 1.37: none is bound in part
 	$(BIN)/python -m tests.e2e.pod_groups_at_random $(GROUPS)
 
+.PHONY: autoscalers
+autoscalers: build e2e-tools ## what Karpenter sees of compiled rules and held pods, in a network namespace; needs root or sudo
+	$(BIN)/python -m tests.e2e.karpenter
+	sudo=; [ "$$(id -u)" = 0 ] || sudo="sudo --preserve-env"; \
+	$$sudo env "PATH=$$PATH" unshare --net sh -c 'ip link set lo up && exec "$$@"' sh \
+		$(BIN)/python -m pytest -p no:cacheprovider tests/e2e/test_autoscalers.py
+
 .PHONY: format
 format: build ## write the formatting that lint checks
 	cargo fmt

@@ -1,15 +1,15 @@
 """Measures what compiled rules cost kube-apiserver: CPU time for the creation of a pod.
 
-python -m admission_cost, with benches and the project on PYTHONPATH. A turn creates pods of each
-kind without policies, with them, and without them again; the row has the median of the turns and
-the lowest and the highest one. CPU time varies less with what else the machine does than time does.
+python -m admission_cost, with benches and the project on PYTHONPATH. Two control planes create the
+same pods by turns of 50 pods: one never has policies, the other one does. Each row is the median of
+the ratios of several turns, with the lowest and the highest one. The first row has no policies on
+either side: its ratio says how well the two sides can be compared.
 """
 
 import argparse
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,11 +26,10 @@ from tests.e2e.admission_rules import (
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.kubeapi import Object
 from tests.e2e.program_plane import program_plane
-from tests.e2e.workbench import until
 
 _SCHEDULER, _OTHER = "cost", "cost-other"
 _RULES = (1, 10, 50)
-_IDLE_S = 10.0
+_BATCH = 50
 
 
 @dataclass(frozen=True)
@@ -69,61 +68,50 @@ _CASES = (
 )
 
 
-class _Bench:
-    """Creates pods on one control plane, and reads how much CPU time kube-apiserver took.
+class _Side:
+    """A control plane, and how much CPU time its kube-apiserver took to create pods.
 
-    Args:
+    Attributes:
         plane: the control plane.
-        folder: where configurations are written.
-        pods: how many pods each measurement creates.
+        cpu_s: CPU seconds for all pods so far.
     """
 
-    def __init__(self, plane: ControlPlane, folder: Path, pods: int) -> None:
-        self._plane = plane
-        self._folder = folder
-        self._pods = pods
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self.cpu_s = 0.0
         name = f"kube-apiserver-{plane.port}"
         self._server = next(p for p in plane.bench.programs if p.name == name)
 
-    def cpu_ms(self, case: _Case, count: int) -> float:
-        """Return the CPU milliseconds of kube-apiserver for the creation of a pod of a case."""
-        pods = [bare_pod(case.scheduler, case.labels(count)) for _ in range(self._pods)]
+    def create(self, pods: Sequence[Object]) -> None:
+        """Create pods, count the CPU time, and delete the pods."""
         before_s = self._server.processor_s()
-        self._plane.api.create_all(PODS, pods)
-        took_s = self._server.processor_s() - before_s
-        self._plane.api.delete_pods("default")
-        return took_s * 1000 / self._pods
+        self.plane.api.create_all(PODS, pods)
+        self.cpu_s += self._server.processor_s() - before_s
+        self.plane.api.delete_pods("default")
 
-    def idle_ms(self) -> float:
-        """Return the CPU milliseconds that kube-apiserver takes in a second without requests."""
-        before_s = self._server.processor_s()
-        time.sleep(_IDLE_S)
-        return (self._server.processor_s() - before_s) * 1000 / _IDLE_S
 
-    def ratios(self, cases: Sequence[_Case], count: int) -> Iterator[tuple[_Case, float, float]]:
-        """Yield for each case of one form of rules: the CPU ms with the rules, and without."""
-        before = [self.cpu_ms(case, count) for case in cases]
-        with self._in_force(cases[0], count):
-            ours = [self.cpu_ms(case, count) for case in cases]
-        after = [self.cpu_ms(case, count) for case in cases]
-        for case, with_rules, *without in zip(cases, ours, before, after, strict=True):
-            yield case, with_rules, statistics.mean(without)
+def _turn(without: _Side, with_rules: _Side, pods: Sequence[Object], batches: int) -> list[float]:
+    """Return the CPU milliseconds for the creation of a pod: without rules, and with them."""
+    before_s = [side.cpu_s for side in (without, with_rules)]
+    for number in range(batches):
+        # Neither side is always the first.
+        for side in (without, with_rules) if number % 2 else (with_rules, without):
+            side.create(pods)
+    took_s = [side.cpu_s - b for side, b in zip((without, with_rules), before_s, strict=True)]
+    return [each * 1000 / batches / len(pods) for each in took_s]
 
-    @contextmanager
-    def _in_force(self, case: _Case, count: int) -> Iterator[None]:
-        """Put the rules of a case in force for a block, and wait until they are gone again."""
-        config = configuration(
-            self._folder / "rules.yaml", [profile(_SCHEDULER, case.rules(count))]
-        )
-        concerned = bare_pod(_SCHEDULER, {f"rule-{n}": "5" for n in range(count)})
-        if case.selector.startswith("!"):
-            concerned = bare_pod(_SCHEDULER)
-        api = self._plane.api
-        with installed(self._plane, config):
-            terms = _terms(affinity_or_refusal(api, concerned))
-            assert len(terms) == count, f"{count} rules, and the pod has {terms}"
-            yield
-        until(lambda: affinity_or_refusal(api, concerned) == {}, "the rules are gone")
+
+@contextmanager
+def _in_force(plane: ControlPlane, folder: Path, case: _Case, count: int) -> Iterator[None]:
+    """Put the rules of a case in force for a block."""
+    config = configuration(folder / "rules.yaml", [profile(_SCHEDULER, case.rules(count))])
+    missing = case.selector.startswith("!")
+    labels = {} if missing else {f"rule-{n}": "5" for n in range(count)}
+    with installed(plane, config):
+        affinity = affinity_or_refusal(plane.api, bare_pod(_SCHEDULER, labels))
+        terms = _terms(affinity)
+        assert len(terms) == count, f"{count} rules, and the pod has {terms}"
+        yield
 
 
 def _terms(affinity: Object | None) -> list[Object]:
@@ -131,8 +119,11 @@ def _terms(affinity: Object | None) -> list[Object]:
     return list(required["nodeSelectorTerms"][0]["matchExpressions"])
 
 
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
+def _row(said: str, turns: Sequence[Sequence[float]]) -> None:
+    ratios = sorted(ours / without for without, ours in turns)
+    without, ours = (statistics.median(side) for side in zip(*turns, strict=True))
+    spread = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f}..{ratios[-1]:.2f})"
+    sys.stdout.write(f"{said} | {without:.2f} | {ours:.2f} | {spread}\n")
     sys.stdout.flush()
 
 
@@ -140,29 +131,27 @@ def main() -> None:
     """Print a row for each number of rules and each kind of pod."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=7)
-    parser.add_argument("--pods", type=int, default=600)
+    parser.add_argument("--batches", type=int, default=6)
     given = parser.parse_args()
-    with program_plane() as plane, tempfile.TemporaryDirectory() as name:
-        bench = _Bench(plane, Path(name), given.pods)
+    with (
+        program_plane() as plane,
+        program_plane() as other_plane,
+        tempfile.TemporaryDirectory() as name,
+    ):
+        sides = _Side(plane), _Side(other_plane)
+        sys.stdout.write("rules | pods | CPU ms a pod without rules | with | ratio\n")
+        plain = [bare_pod(_SCHEDULER)] * _BATCH
+        # The first pods cost more: kube-apiserver has just started.
+        _turn(*sides, plain, 2 * given.batches)
+        _row("0 | of no rule", [_turn(*sides, plain, given.batches) for _ in range(given.turns)])
         for case in _CASES:
-            bench.cpu_ms(case, max(_RULES))
-        _say(f"idle: {bench.idle_ms():.0f} CPU ms a second")
-        _say("rules | pods | CPU ms a pod without rules | with | ratio (lowest..highest)")
-        found: dict[tuple[int, _Case], list[tuple[float, float]]] = {}
-        forms = [
-            [c for c in _CASES if c.selector == form]
-            for form in dict.fromkeys(case.selector for case in _CASES)
-        ]
-        for _ in range(given.turns):
             for count in _RULES:
-                for cases in forms:
-                    for case, ours, without in bench.ratios(cases, count):
-                        found.setdefault((count, case), []).append((ours, without))
-        for (count, case), pairs in sorted(found.items(), key=lambda f: _CASES.index(f[0][1])):
-            ratios = sorted(ours / without for ours, without in pairs)
-            with_rules, without = (statistics.median(side) for side in zip(*pairs, strict=True))
-            spread = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f}..{ratios[-1]:.2f})"
-            _say(f"{count} | {case.said} | {without:.2f} | {with_rules:.2f} | {spread}")
+                # Pods of 50 rules take so long that few of them are enough.
+                batches = 1 if len(case.labels(count)) > _BATCH / 2 else given.batches
+                pods = [bare_pod(case.scheduler, case.labels(count))] * _BATCH
+                with _in_force(other_plane, Path(name), case, count):
+                    turns = [_turn(*sides, pods, batches) for _ in range(given.turns)]
+                _row(f"{count} | {case.said}", turns)
 
 
 if __name__ == "__main__":

@@ -43,10 +43,21 @@ only_on_loopback = pytest.mark.skipif(
 
 
 def build_karpenter() -> Path:
-    """Build Karpenter's kwok provider unless it is built; return the program."""
+    """Build Karpenter's kwok provider unless it is built.
+
+    Returns: the folder of the program ``karpenter-kwok`` and of the definitions of its kinds.
+    """
     into = BINARIES / "karpenter"
     build(MODULE, {"karpenter-kwok": PACKAGE}, into)
-    return into / "karpenter-kwok"
+    command = ["go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/karpenter"]
+    if not (into / "crds").exists():
+        said = subprocess.run(command, cwd=MODULE, capture_output=True, text=True, check=True)
+        for crds in ("pkg/apis/crds", "kwok/apis/crds"):
+            # Modules are read-only, and their files would be, too.
+            for file in (Path(said.stdout.strip()) / crds).glob("*.yaml"):
+                (into / "crds").mkdir(exist_ok=True)
+                (into / "crds" / file.name).write_text(file.read_text())
+    return into
 
 
 class Karpenter:
@@ -59,7 +70,8 @@ class Karpenter:
     def __init__(self, plane: ControlPlane) -> None:
         self._api = plane.api
         bench = plane.bench
-        self._define()
+        folder = build_karpenter()
+        self._define(folder / "crds")
         ports = {name: bench.free_port() for name in ("METRICS_PORT", "HEALTH_PROBE_PORT")}
         self._probe = f"http://127.0.0.1:{ports['HEALTH_PROBE_PORT']}/readyz"
         environment = {
@@ -68,7 +80,7 @@ class Karpenter:
             "LOG_LEVEL": "debug",
             **{name: str(port) for name, port in ports.items()},
         }
-        self._program = bench.start("karpenter", build_karpenter(), environment=environment)
+        self._program = bench.start("karpenter", folder / "karpenter-kwok", environment=environment)
         until(self._is_ready, "Karpenter is ready", program=self._program)
         self._stopped = threading.Event()
         self._kubelet = threading.Thread(target=self._make_nodes_ready)
@@ -128,14 +140,9 @@ class Karpenter:
             if line.startswith("{") and line.endswith("}"):
                 yield json.loads(line)
 
-    def _define(self) -> None:
+    def _define(self, crds: Path) -> None:
         """Create Karpenter's kinds, and wait until kube-apiserver serves them."""
-        command = ["go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/karpenter"]
-        folder = subprocess.run(command, cwd=MODULE, capture_output=True, text=True, check=True)
-        root = Path(folder.stdout.strip())
-        files = [*(root / "pkg/apis/crds").glob("*.yaml"), *(root / "kwok/apis/crds").glob("*.yaml")]
-        assert files, f"{root} defines no kinds"
-        for file in files:
+        for file in crds.glob("*.yaml"):
             self._api.call("POST", DEFINITIONS, yaml.safe_load(file.read_text()))
         until(self._serves_all, "Karpenter's kinds are served")
 
@@ -187,5 +194,9 @@ def nominations(api: Api, namespace: str, pod: str) -> list[str]:
     return [
         event["message"]
         for event in events
-        if event["involvedObject"]["name"] == pod and event["reason"] == "Nominated"
+        if event["involvedObject"].get("name") == pod and event["reason"] == "Nominated"
     ]
+
+
+if __name__ == "__main__":
+    build_karpenter()

@@ -1,7 +1,8 @@
 """What Karpenter sees of kubextend's rules and of held pods: ``make autoscalers``."""
 
 from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
+from itertools import count
 
 import pytest
 import yaml
@@ -9,17 +10,24 @@ import yaml
 from .admission_rules import installed
 from .controlplane import ControlPlane, NewControlPlane
 from .karpenter import Karpenter, nominations, only_on_loopback
-from .kubeapi import RDMA_LABEL, NodePool
+from .kubeapi import RDMA_LABEL, Api, NodePool, Object, condition, placed_on, pod
 from .stack import HIGH_COMM, NO_RDMA, Mode, Scheduler, Stack, run_kubextend
 from .stack import profile as stack_profile
 from .versions import needs
 from .workbench import until
 from .workload import Workload
 
+_numbers = count()
+
 pytestmark = [only_on_loopback, needs("MutatingAdmissionPolicy")]
 
 RUNS = range(10)
 COMPILED, CALLED = "autoscaled-compiled", "autoscaled-called"
+MARKED, UNMARKED = "autoscaled-marked", "autoscaled-unmarked"
+# The namespace in which Stack.kept asks about pods.
+NAMESPACE = "default"
+# No wait in Permit ends by its time.
+PATIENT_S = 280
 
 
 @pytest.fixture(scope="module")
@@ -130,3 +138,226 @@ def test_karpenter_does_not_see_a_rule_that_only_kubextend_knows(
     assert cluster.bought() == (0, 1)
     assert chatty not in workload.placed()
     workload.close()
+
+
+class MarkingStack(Stack):
+    """A stack whose kubextend knows of Karpenter, and marks held pods."""
+
+    def _extender_configuration(self) -> Object:
+        return {**super()._extender_configuration(), "autoscaler": {"name": "Karpenter"}}
+
+
+def coscheduled(scheduler_name: str) -> Object:
+    args = {"permitWaitingTimeSeconds": PATIENT_S}
+    return stack_profile(scheduler_name, Coscheduling=args)
+
+
+@pytest.fixture(scope="module")
+def marked(plane: ControlPlane) -> Iterator[Stack]:
+    """Run a kubextend that marks held pods."""
+    options = {"profile": coscheduled(MARKED), "extender": {"permitMaxWait": "300s"}}
+    running = MarkingStack(plane, MARKED, Mode(names=True), **options)
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def unmarked(plane: ControlPlane) -> Iterator[Stack]:
+    """Run a kubextend that knows of no autoscaler."""
+    options = {"profile": coscheduled(UNMARKED), "extender": {"permitMaxWait": "300s"}}
+    running = Stack(plane, UNMARKED, Mode(names=True), **options)
+    yield running
+    running.close()
+
+
+class Gangs:
+    """Ten gangs of two pods, each with a pool of Karpenter's of its own, and a pool without a gang.
+
+    The first member of each gang gets a node that is there, and Permit holds it until the last
+    member has a node, too.
+
+    Attributes:
+        pools: the pools of the gangs.
+        other: the pool without a gang.
+    """
+
+    def __init__(self, api: Api, karpenter: Karpenter, stack: Stack) -> None:
+        name = f"gangs-{next(_numbers)}"
+        self._api = api
+        self._karpenter = karpenter
+        self._stack = stack
+        self.pools = [f"{name}-{run}" for run in RUNS]
+        self.other = f"{name}-other"
+        self._all_pools = [*self.pools, self.other]
+        self._late_pools: list[str] = []
+        for pool in self._all_pools:
+            karpenter.add_pool(pool, pool, {})
+        self._create(*(self._pod(f"filler-{pool}", pool, "1") for pool in self._all_pools))
+        placed = self.until_placed(*(f"filler-{pool}" for pool in self._all_pools))
+        self._first_nodes = {pool: placed[f"filler-{pool}"] for pool in self._all_pools}
+
+    def begin(self) -> None:
+        """Create the gangs, and wait until Permit holds the first member of each.
+
+        The last member of a gang needs a node of a pool that there is not yet.
+        """
+        self._create(*(self._pod(f"last-{p}", f"late-{p}", "3", _gang(p)) for p in self.pools))
+        for pool in self.pools:
+            # Otherwise the first member could be rejected, and be unschedulable before it is held.
+            node, labels = self._first_nodes[pool], _gang(pool)
+            until(partial(self._stack.kept, [node], labels), "kubextend knows the last member")
+        self._create(*(self._pod(f"first-{p}", p, "2", _gang(p)) for p in self.pools))
+        until(lambda: all(map(self._is_held, self.pools)), "the first members are held")
+
+    def add_members(self) -> None:
+        """Create one more member of each gang, for which the first member leaves too little room.
+
+        With the first member, the new one is enough for the gang.
+        """
+        self._create(*(self._pod(f"more-{p}", p, "2500m", _gang(p)) for p in self.pools))
+
+    def until_marked(self) -> None:
+        """Wait until kubextend has marked the first member of each gang."""
+        until(lambda: all(map(self._is_marked, self.pools)), "the held pods are marked")
+
+    def empty_the_nodes(self) -> None:
+        """Delete the pods that are bound, and wait until Karpenter has removed the other node."""
+        for pool in self._all_pools:
+            self._api.delete_pod(NAMESPACE, f"filler-{pool}")
+        until(lambda: not self._karpenter.nodes(self.other), "the other node is gone")
+
+    def make_room_for_last(self) -> None:
+        """Let Karpenter buy nodes for the last members."""
+        for pool in self.pools:
+            self._late_pools.append(f"late-{pool}")
+            self._karpenter.add_pool(f"late-{pool}", f"late-{pool}", {})
+
+    def until_bound(self, *members: str) -> None:
+        """Wait until these members of every gang are bound, to nodes that exist."""
+        placed = self.until_placed(*(f"{each}-{p}" for each in members for p in self.pools))
+        there = {each["metadata"]["name"] for each in self._api.items("/api/v1/nodes")}
+        assert {*placed.values()} <= there
+
+    def add_witnesses(self) -> None:
+        """Create a pod for each pool that needs a node alone, and wait until all have one."""
+        names = [f"witness-{pool}" for pool in self.pools]
+        self._create(*(self._pod(f"witness-{p}", p, "3500m") for p in self.pools))
+        self.until_placed(*names)
+
+    def placed(self) -> dict[str, str]:
+        return placed_on(self._api.pods(NAMESPACE))
+
+    def kept(self) -> list[str]:
+        """Return the pools whose first node is still there."""
+        return [p for p in self.pools if self._first_nodes[p] in self._karpenter.nodes(p)]
+
+    def bought(self) -> set[int]:
+        """Return how many nodes Karpenter ever bought in the gangs' pools: each number there is."""
+        bought = self._karpenter.bought()
+        return {bought[pool] for pool in self.pools}
+
+    def nominated(self) -> set[bool]:
+        """Return whether Karpenter said that the new members should be on the first nodes."""
+        return {
+            said.endswith(f"node/{self._first_nodes[pool]}")
+            for pool in self.pools
+            for said in nominations(self._api, NAMESPACE, f"more-{pool}")
+        }
+
+    def close(self) -> None:
+        self._api.delete_pods(NAMESPACE)
+        until(lambda: not self._api.pods(NAMESPACE), "the pods are gone")
+        for pool in (*self._all_pools, *self._late_pools):
+            self._karpenter.remove_pool(pool)
+
+    def until_placed(self, *names: str) -> dict[str, str]:
+        until(lambda: {*names} <= self.placed().keys(), "the pods are placed")
+        return self.placed()
+
+    def _is_held(self, pool: str) -> bool:
+        path = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
+        return any(
+            event["regarding"].get("name") == f"first-{pool}"
+            and event["reason"] == "WaitingOnPermit"
+            for event in self._api.items(path)
+        )
+
+    def _is_marked(self, pool: str) -> bool:
+        found = condition(self._api.pod(NAMESPACE, f"first-{pool}"), "PodScheduled")
+        return found.get("reason") == "Unschedulable" and "held for node" in found["message"]
+
+    def _pod(self, name: str, place: str, cpu: str, labels: Object | None = None) -> Object:
+        return pod(name, self._stack.scheduler_name, place, labels, cpu=cpu)
+
+    def _create(self, *pods: Object) -> None:
+        self._api.create_pods(NAMESPACE, list(pods))
+
+
+def _gang(name: str) -> Object:
+    return {
+        "scheduling.x-k8s.io/pod-group": name,
+        "pod-group.scheduling.sigs.k8s.io/min-available": "2",
+    }
+
+
+@pytest.fixture
+def marked_gangs(plane: ControlPlane, karpenter: Karpenter, marked: Stack) -> Iterator[Gangs]:
+    gangs = Gangs(plane.api, karpenter, marked)
+    yield gangs
+    gangs.close()
+
+
+@pytest.fixture
+def unmarked_gangs(plane: ControlPlane, karpenter: Karpenter, unmarked: Stack) -> Iterator[Gangs]:
+    gangs = Gangs(plane.api, karpenter, unmarked)
+    yield gangs
+    gangs.close()
+
+
+def test_karpenter_keeps_the_nodes_of_marked_pods_while_it_removes_empty_ones(
+    marked_gangs: Gangs,
+) -> None:
+    gangs = marked_gangs
+    gangs.begin()
+    gangs.until_marked()
+    gangs.empty_the_nodes()
+    assert gangs.kept() == gangs.pools
+    gangs.make_room_for_last()
+    gangs.until_bound("first", "last")
+    assert gangs.bought() == {1}
+
+
+def test_karpenter_removes_the_nodes_of_unmarked_pods_and_buys_others(
+    unmarked_gangs: Gangs,
+) -> None:
+    gangs = unmarked_gangs
+    gangs.begin()
+    gangs.empty_the_nodes()
+    until(lambda: not gangs.kept(), "the nodes of the held pods are gone")
+    gangs.make_room_for_last()
+    gangs.until_bound("first", "last")
+    assert gangs.bought() == {2}
+
+
+def test_karpenter_buys_a_node_for_a_member_if_a_marked_pod_takes_the_room(
+    marked_gangs: Gangs,
+) -> None:
+    gangs = marked_gangs
+    gangs.begin()
+    gangs.until_marked()
+    gangs.add_members()
+    gangs.until_bound("first", "more")
+    assert gangs.bought() == {2}
+
+
+def test_karpenter_gives_the_room_of_an_unmarked_pod_to_another_member(
+    unmarked_gangs: Gangs,
+) -> None:
+    gangs = unmarked_gangs
+    gangs.begin()
+    gangs.add_members()
+    gangs.add_witnesses()
+    # Each pool has the first node and that of the witness.
+    assert gangs.bought() == {2}
+    assert not [name for name in gangs.placed() if name.startswith("more-")]
+    assert gangs.nominated() == {True}

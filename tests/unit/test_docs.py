@@ -291,6 +291,7 @@ def test_a_page_says_at_its_top_who_it_is_for(page: Path) -> None:
         ("docs/operating.md", 5),
         ("docs/failures.md", 1),
         ("docs/upgrading.md", 10),
+        ("docs/autoscalers.md", 6),
     ],
 )
 def test_a_page_names_only_tests_that_there_are(page: str, at_least: int) -> None:
