@@ -282,7 +282,7 @@ def _marker(
     config: ExtenderConfiguration, api: "Cluster", waiting_pods: WaitingPods
 ) -> cluster.HeldPodMarker | None:
     """Make the part that marks held pods; None where no autoscaler counts them."""
-    if config.autoscaler is None or not config.autoscaler.mark_held_pods:
+    if not config.marks_held_pods:
         return None
     marker = cluster.HeldPodMarker(api)
     waiting_pods.tell(

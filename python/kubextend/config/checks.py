@@ -293,9 +293,8 @@ class _Checks:
             self._findings.note(("extender", "tlsConfig", field), f"not set: {message}")
 
     def autoscaler(self) -> None:
-        autoscaler = self._config.autoscaler
         at: Location = ("autoscaler", "markHeldPods")
-        if autoscaler is None or not autoscaler.mark_held_pods or not self._sound("autoscaler"):
+        if not self._config.marks_held_pods or not self._sound("autoscaler"):
             return
         if not any(profile.at("permit") for profile in self._config.resolved):
             self._findings.note(at, "no profile has a Permit plugin, so no pod will ever be held")

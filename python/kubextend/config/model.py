@@ -391,11 +391,11 @@ class Extender(_Model):
 class Autoscaler(_Model):
     """The autoscaler of nodes in the cluster, and what kubextend does for it."""
 
-    name: Literal["ClusterAutoscaler", "Karpenter"]
-    """Which autoscaler adds and removes nodes."""
+    name: Literal["ClusterAutoscaler", "Karpenter"] | None = None
+    """Which autoscaler adds and removes nodes. Null: there is none."""
     mark_held_pods: bool = True
     """Whether pods that Permit plugins hold get the condition `PodScheduled` False with the reason
-    `Unschedulable`, so that the autoscaler counts them."""
+    `Unschedulable`, so that the autoscaler counts them. Without `name` nothing is marked."""
 
 
 class Guard(_Model):
@@ -513,8 +513,8 @@ class ExtenderConfiguration(_Model):
     """Access to the Kubernetes API. Null: no access; `{}`: access with the defaults."""
     extender: Extender = Extender()
     """Settings for the extender entry in kube-scheduler's file."""
-    autoscaler: Autoscaler | None = None
-    """The autoscaler of nodes in the cluster. Null: there is none."""
+    autoscaler: Autoscaler = Autoscaler()
+    """The autoscaler of nodes in the cluster, and what kubextend does for it."""
     guard: Guard = Guard()
     """What kubextend checks right before it binds a pod, where other schedulers use the same
     nodes."""
@@ -662,6 +662,11 @@ class ExtenderConfiguration(_Model):
             details=any(profile.parts["details"] for profile in self.resolved),
             raw=any(profile.parts["raw"] for profile in self.resolved),
         )
+
+    @property
+    def marks_held_pods(self) -> bool:
+        """Whether pods that Permit plugins hold are marked for an autoscaler."""
+        return self.autoscaler.name is not None and self.autoscaler.mark_held_pods
 
     def _any_at(self, points: tuple[str, ...]) -> bool:
         return any(profile.at(point) for profile in self.resolved for point in points)

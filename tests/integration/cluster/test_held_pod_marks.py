@@ -174,7 +174,7 @@ def test_permit_marks_held_pods_where_the_configuration_names_an_autoscaler(
     assert "kubextend_held_pod_marks_total" in built.metrics.render()[0].decode()
 
 
-@pytest.mark.parametrize("autoscaler", [None, {"name": "Karpenter", "markHeldPods": False}])
+@pytest.mark.parametrize("autoscaler", [{}, {"name": "Karpenter", "markHeldPods": False}])
 def test_nothing_marks_pods_where_no_autoscaler_counts_them(
     api: ScriptedApi, kubeconfig: Path, autoscaler: Any
 ) -> None:

@@ -42,6 +42,7 @@ PLACES: dict[str, tuple[str | int, ...]] = {
     "Extender": ("extender",),
     "ExtenderTLSConfig": ("extender", "tlsConfig"),
     "ManagedResource": ("extender", "managedResources", 0),
+    "Autoscaler": ("autoscaler",),
     "Guard": ("guard",),
     "Queue": ("queue",),
     "QueueLease": ("queue", "lease"),
@@ -95,6 +96,7 @@ def full_document() -> dict[str, Any]:
         server={"tls": {}, "waitingPods": {}, "decisions": {}, "lease": {}},
         cluster={},
         extender={"tlsConfig": {}, "managedResources": [{"name": "example.com/gpu"}]},
+        autoscaler={},
         guard={},
         queue={"lease": {}},
         profiles=[
