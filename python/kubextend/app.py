@@ -1,12 +1,11 @@
 """Builds, checks and runs the extender server that a configuration describes."""
 
 import asyncio
-import inspect
 import logging
 import os
 import platform
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel
 from starlette.routing import Route
 
 from kubextend import __version__, cluster, core
@@ -30,10 +28,9 @@ from kubextend.framework.handle import (
 )
 from kubextend.framework.informer import Resource
 from kubextend.framework.plugin import Plugin
-from kubextend.framework.registered_plugin import RegisteredPlugin
-from kubextend.framework.wrong_answer import wrong_answer
 from kubextend.metrics import Metrics
-from kubextend.profile import PluginStarts, Profile, Profiles, WaitingPods
+from kubextend.profile import PluginStarts, Profile, WaitingPods
+from kubextend.profile.stops import stop_async, stop_plugin, stop_sync, stops_async
 from kubextend.queue_controller import QueueController
 from kubextend.reload import ConfigurationFile, Reloader
 from kubextend.server import (
@@ -54,8 +51,14 @@ from kubextend.server import (
     memory_limit_bytes,
     waiting_pod_routes,
 )
-from kubextend.verbs import Context, ExtenderSettings, Memory, Verbs
-from kubextend.verbs.decision_records import Decisions
+from kubextend.verbs import Verbs
+from kubextend.verbs.configured import (
+    build_verbs,
+    handle_of,
+    memory_of,
+    profile_of,
+    waiting_pods_of,
+)
 from kubextend.verbs.filter_again import looking_again
 from kubextend.verbs.plugin_failures import Failures
 from kubextend.verbs.readiness import (
@@ -88,8 +91,6 @@ _SWITCH_INTERVAL_S = 1e-4
 # Enough for kubelet, Prometheus and some people; the other descriptors are for the verbs.
 _MOST_PROBES = 64
 _PROBES_KEEP_ALIVE_S = 5
-
-_STOP_S = 10.0
 
 
 @dataclass(slots=True)
@@ -372,7 +373,7 @@ class App:
 
         A ``stop`` that takes longer than ten seconds is given up.
         """
-        stops = [_stopped(plugin) for plugin in self._plugins() if _stops_async(plugin)]
+        stops = [stop_async(plugin) for plugin in self._plugins() if stops_async(plugin)]
         await asyncio.gather(*stops)
 
     def stop(self) -> None:
@@ -385,8 +386,8 @@ class App:
         if self._queue is not None:
             self._queue.stop()
         for plugin in self._plugins():
-            if not _stops_async(plugin):
-                _stop(plugin)
+            if not stops_async(plugin):
+                stop_sync(plugin)
         if self._cluster is not None:
             self._cluster.stop()
 
@@ -397,40 +398,6 @@ class App:
             *self.verbs.profiles.plugins,
             *(plugin for profile in retired for plugin in profile.plugins),
         ]
-
-
-async def _stop_plugin(plugin: object) -> None:
-    """Stop a plugin of a replaced profile; log a failure."""
-    if _stops_async(plugin):
-        await _stopped(plugin)
-    else:
-        await asyncio.to_thread(_stop, plugin)
-
-
-def _stops_async(plugin: object) -> bool:
-    return inspect.iscoroutinefunction(getattr(plugin, "stop", None))
-
-
-async def _stopped(plugin: Any) -> None:
-    """Await a plugin's async method ``stop``; log a failure."""
-    try:
-        async with asyncio.timeout(_STOP_S):
-            await plugin.stop()
-    except Exception:
-        _LOGGER.exception("stop of plugin %s failed", getattr(plugin, "name", plugin))
-
-
-def _stop(plugin: object) -> None:
-    """Call a plugin's method ``stop``, if the plugin has one; log a failure of the call."""
-    stop = getattr(plugin, "stop", None)
-    if stop is None:
-        return
-    try:
-        answer = stop()
-        if inspect.isawaitable(answer):
-            raise wrong_answer(answer, "None")  # noqa: TRY301  logged as any other
-    except Exception:
-        _LOGGER.exception("stop of plugin %s failed", getattr(plugin, "name", plugin))
 
 
 def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) -> App:
@@ -447,7 +414,7 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
             holds no token.
     """
     metrics = Metrics()
-    waiting_pods = _waiting_pods(config)
+    waiting_pods = waiting_pods_of(config)
     workers = ApiThreads()
 
     failures = Failures(metrics)
@@ -455,18 +422,18 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
     ports = NO_CLUSTER if side is None else side.ports(workers.wait_for)
     # No request counts memory that waits for the next one, so that it has a limit of its own.
     pool = core.BodyPool(max_idle_bytes=config.server.max_in_flight_bytes // 2)
-    memory = replace(_memory(config, ports, metrics, waiting_pods), pool=pool)
+    memory = replace(memory_of(config, ports, metrics, waiting_pods=waiting_pods), pool=pool)
 
     def not_started() -> frozenset[str]:
         names: frozenset[str] = starts.names()
         return names
 
-    handle = _handle(config, ports, memory, metrics)
+    handle = handle_of(config, ports, memory, metrics)
     verbs = build_verbs(
         config, ports, memory=memory, metrics=metrics, not_started=not_started, handle=handle
     )
     make = partial(_remade, handle=handle, metrics=metrics)
-    reloader = None if file is None else Reloader(config, file, verbs, make, _stop_plugin, metrics)
+    reloader = None if file is None else Reloader(config, file, verbs, make, stop_plugin, metrics)
     starts = PluginStarts(verbs.profiles.plugins, verbs.limits, failures.note)
     queue = None if side is None else _queue(config, verbs, side)
     checks = _readiness_checks(verbs.readiness, starts, side)
@@ -546,58 +513,6 @@ def _queue(
         lambda held: runner.held_in_permit(held.pod), lambda held: runner.left_permit(held.pod)
     )
     return queue
-
-
-def build_verbs(
-    config: ExtenderConfiguration,
-    ports: ClusterPorts = NO_CLUSTER,
-    *,
-    memory: Memory | None = None,
-    metrics: Metrics | None = None,
-    not_started: Callable[[], Iterable[str]] = tuple,
-    handle: Handle | None = None,
-) -> Verbs:
-    """Make the extender verbs that a configuration enables, without a server around them.
-
-    Args:
-        config: a loaded and checked configuration.
-        ports: the objects by which verbs and plugins reach the cluster.
-        memory: what the verbs remember between calls; None: a new, empty ``Memory``.
-        metrics: where calls are counted; None: new metrics.
-        not_started: returns the plugins whose ``start`` has not succeeded yet.
-        handle: the Handle from which those of the plugins are made; None: a new Handle.
-    """
-    metrics = metrics or Metrics()
-    memory = memory or _memory(config, ports, metrics, _waiting_pods(config))
-    metrics.watch_store("request", memory.request_store.stats)
-    handle = handle or _handle(config, ports, memory, metrics)
-    profiles = Profiles.of(_profile_of(config, each, handle) for each in config.resolved)
-    settings = _extender_settings(config)
-    return Verbs(Context(profiles, memory, ports, settings, metrics, not_started))
-
-
-def _extender_settings(config: ExtenderConfiguration) -> ExtenderSettings:
-    return ExtenderSettings(
-        ignorable=config.extender.ignorable,
-        preempt_groups=config.extender.preempt_groups,
-        served=config.verbs,
-        score_scale=config.score_scale,
-        http_timeout_s=config.extender.http_timeout.seconds,
-        bind_timeout_s=config.extender.bind_timeout.seconds,
-        guards_resources=config.guard.resources,
-    )
-
-
-def _memory(
-    config: ExtenderConfiguration, ports: ClusterPorts, metrics: Metrics, waiting_pods: WaitingPods
-) -> Memory:
-    look_again_s = config.extender.http_timeout.seconds
-    memory = Memory.of(ports, metrics, look_again_s=look_again_s, waiting_pods=waiting_pods)
-    return replace(
-        memory,
-        request_store=core.RequestStore(**config.kept_parts),
-        decisions=Decisions(config.server.decisions.max_bytes),
-    )
 
 
 async def _wake_due(verbs: Verbs) -> None:
@@ -776,43 +691,6 @@ def memory_warning(in_flight_bytes: int, limit_bytes: int | None) -> str:
     )
 
 
-def _handle(
-    config: ExtenderConfiguration, ports: ClusterPorts, memory: Memory, metrics: Metrics
-) -> Handle:
-    """Return the Handle from which the Handles of all plugins are made."""
-    return Handle(
-        memory.waiting_pods,
-        replace(ports, activator=memory.unplaced),
-        configuration=config,
-        registries=lambda owner: metrics.plugin_registry(owner.plugin, owner.profile),
-        common_metrics=metrics.registry,
-    )
-
-
-def _profile_of(
-    config: ExtenderConfiguration, resolved: ResolvedProfile, handle: Handle
-) -> Profile:
-    """Make a profile, with one instance of each plugin for all its extension points."""
-    known = config.plugins
-    handle = handle.in_profile(resolved.scheduler_name)
-    # Any: the extension points were checked when the configuration was resolved.
-    made: dict[str, Any] = {
-        name: _made(known[name], args, resolved, handle) for name, args in resolved.args.items()
-    }
-
-    def at(point: str) -> list[Any]:
-        return [made[enabled.name] for enabled in resolved.at(point)]
-
-    weights = {enabled.name: enabled.weight for enabled in resolved.at("score")}
-    return replace(
-        Profile.of(resolved.scheduler_name, at, weights),
-        pods=handle.pods,
-        counts_pods=resolved.counts_pods,
-        needs_leader=bool(resolved.state) or config.guard.resources,
-        ignored=resolved.ignored,
-    )
-
-
 def _remade(
     config: ExtenderConfiguration, resolved: ResolvedProfile, *, handle: Handle, metrics: Metrics
 ) -> Profile:
@@ -820,31 +698,10 @@ def _remade(
     name = resolved.scheduler_name
     registries = {plugin: metrics.next_plugin_registry(plugin, name) for plugin in resolved.args}
     changed = handle.for_configuration(config, lambda owner: registries[owner.plugin])
-    profile = _profile_of(config, resolved, changed)
+    profile = profile_of(config, resolved, changed)
     if profile.plugins_in_python:
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
     return profile
-
-
-def _made(
-    plugin: RegisteredPlugin, args: BaseModel | None, resolved: ResolvedProfile, handle: Handle
-) -> Any:
-    try:
-        return plugin.make(args, handle)
-    except Exception as error:
-        what = " ".join(f"{type(error).__name__}: {error}".split())
-        profile = f'profile "{resolved.scheduler_name}"'
-        message = f'{profile}: plugin "{plugin.name}" cannot be made: {what}'
-        raise KubextendError(message) from error
-
-
-def _waiting_pods(config: ExtenderConfiguration) -> WaitingPods:
-    extender = config.extender
-    return WaitingPods(
-        extender.permit_max_wait.seconds,
-        extender.max_held_pods,
-        extender.max_held_pods_per_namespace,
-    )
 
 
 def _waiting_pod_routes(

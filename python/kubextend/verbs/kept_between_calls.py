@@ -70,7 +70,7 @@ class Memory:
             waiting_pods: the pods that Permit holds; None: a new, empty object without a limit.
             clock: returns monotonic seconds, at the speed of the event loop's clock.
         """
-        limits = PluginLimits(metrics=metrics.plugin_calls) if limits is None else limits
+        limits = PluginLimits(clock, metrics.plugin_calls) if limits is None else limits
         look_again = looking_again(limits, look_again_s)
         return cls(
             request_store=core.RequestStore(),
@@ -82,4 +82,5 @@ class Memory:
             unknown=UnknownNames(clock),
             waiting_pods=WaitingPods() if waiting_pods is None else waiting_pods,
             clock=clock,
+            throttle=AnswerThrottle(clock),
         )

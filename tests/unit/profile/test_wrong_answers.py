@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 from profile_world import request, state
 
-from kubextend import app, core
+from kubextend import core
 from kubextend.errors import PluginError
 from kubextend.framework.plugin import (
     METHODS_OF_POINT,
@@ -28,6 +28,7 @@ from kubextend.profile import (
     PluginStarts,
     Profile,
     WaitingPods,
+    stops,
 )
 from kubextend.queue import Order, PreEnqueue
 from kubextend.queue.entry import Entry
@@ -158,7 +159,7 @@ POINTS: dict[str, Point] = {
     "bind": Point("Bind", A_STATUS, binds, awaited=True),
     "post_bind": Point("PostBind", "None", binds, awaited=True),
     "start": Point("Start", "None", starts, right=(*HARMLESS, "a coroutine")),
-    "stop": Point("stop", "None", app._stop, right=HARMLESS),
+    "stop": Point("stop", "None", stops.stop_sync, right=HARMLESS),
 }
 
 

@@ -1,0 +1,52 @@
+"""Calls ``stop`` of plugins; a failure is logged, and no other plugin hears of it.
+
+A method ``stop`` may be ``async``: then it runs on the event loop.
+"""
+
+import asyncio
+import inspect
+import logging
+from typing import Any, Final
+
+from kubextend.framework.wrong_answer import wrong_answer
+
+__all__ = ["stop_async", "stop_plugin", "stop_sync", "stops_async"]
+
+_LOGGER = logging.getLogger(__name__)
+
+_STOP_S: Final = 10.0
+
+
+async def stop_plugin(plugin: object) -> None:
+    """Stop a plugin whether or not its ``stop`` is ``async``; log a failure."""
+    if stops_async(plugin):
+        await stop_async(plugin)
+    else:
+        await asyncio.to_thread(stop_sync, plugin)
+
+
+def stops_async(plugin: object) -> bool:
+    """Return whether a plugin has a method ``stop`` that is ``async``."""
+    return inspect.iscoroutinefunction(getattr(plugin, "stop", None))
+
+
+async def stop_async(plugin: Any) -> None:
+    """Await a plugin's async method ``stop`` for 10 s at most; log a failure."""
+    try:
+        async with asyncio.timeout(_STOP_S):
+            await plugin.stop()
+    except Exception:
+        _LOGGER.exception("stop of plugin %s failed", getattr(plugin, "name", plugin))
+
+
+def stop_sync(plugin: object) -> None:
+    """Call a plugin's method ``stop``, if the plugin has one; log a failure of the call."""
+    stop = getattr(plugin, "stop", None)
+    if stop is None:
+        return
+    try:
+        answer = stop()
+        if inspect.isawaitable(answer):
+            raise wrong_answer(answer, "None")  # noqa: TRY301  logged as any other
+    except Exception:
+        _LOGGER.exception("stop of plugin %s failed", getattr(plugin, "name", plugin))
