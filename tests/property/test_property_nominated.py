@@ -138,7 +138,7 @@ class InZone:
         return [Rejection(core.Mask(full), FULL)]
 
 
-class Counting(testing.Runner):
+class Counting(testing.Cluster):
     def __init__(self, cluster: Cluster, *, in_zone: bool = True, by_label: bool = False) -> None:
         self.on_node = OnNode(cluster)
         super().__init__(
@@ -231,8 +231,9 @@ def test_what_a_preemption_freed_does_not_go_to_the_next_pod(priority: int | Non
     cluster = Cluster({"n0": "a"}, [preemptor], most_on_node=1)
     pod = Pod("next", priority=priority)
     goes_on = (priority or 0) > 7
-    assert Counting(cluster, in_zone=False).schedule(pod.manifest()) == ("n0" if goes_on else None)
-    assert Counting(cluster, in_zone=False).schedule(preemptor.manifest()) == "n0"
+    outcome = Counting(cluster, in_zone=False).schedule(pod.manifest())
+    assert outcome.node == ("n0" if goes_on else None)
+    assert Counting(cluster, in_zone=False).schedule(preemptor.manifest()).node == "n0"
 
 
 def test_while_no_pod_is_nominated_each_node_is_judged_once() -> None:
@@ -326,9 +327,9 @@ def test_a_pod_that_is_assumed_or_bound_is_counted_where_it_is_and_not_where_it_
     runner = Counting(cluster, in_zone=False)
     asks = Pod("asks").manifest()
     assert runner.filter(asks).kept == ("n1",)
-    assert runner.bind(held.manifest(), "n1").bound
+    assert runner.bind(held.manifest(), "n1").node == "n1"
     assert runner.filter(asks).kept == ("n0",)
-    runner.delete(held.manifest())
+    runner.delete({**held.manifest(), "kind": "Pod"})
     assert runner.filter(asks).kept == ("n0", "n1")
 
 

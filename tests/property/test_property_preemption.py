@@ -11,7 +11,6 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -134,7 +133,7 @@ class OnNode:
         return FULL if len(same) >= self._most else None
 
 
-class Counting(testing.Runner):
+class Counting(testing.Cluster):
     """Both plugins over a cluster; the plugin that sees other nodes may be left out."""
 
     def __init__(
@@ -235,8 +234,11 @@ def test_what_kube_scheduler_evicts_of_groups_lets_the_pod_in_on_each_node_that_
     monkeypatch: pytest.MonkeyPatch, *, across_nodes: bool
 ) -> None:
     """Where preempt abstains, kube-scheduler evicts whole groups; else it evicts what is named."""
-    settings = partial(ExtenderSettings, preempt_groups=True)
-    monkeypatch.setattr("kubextend.testing.runner.ExtenderSettings", settings)
+
+    def settings(**given: Any) -> ExtenderSettings:
+        return ExtenderSettings(**{**given, "preempt_groups": True})
+
+    monkeypatch.setattr("kubextend.verbs.configured.ExtenderSettings", settings)
     abstained = named = cut = 0
     for seed in range(CLUSTERS):
         rng = random.Random(seed)

@@ -81,7 +81,7 @@ def shell_line(start: str) -> str:
     return line
 
 
-def test_the_tests_of_the_plugin_with_an_informer_pass(tmp_path: Path) -> None:
+def test_the_tests_of_the_page_about_the_handle_pass(tmp_path: Path) -> None:
     for block in blocks("python", (DOCS / "plugin-api.md").read_text()):
         name = re.match(r"# (\S+)\n", block)
         assert name is not None
@@ -97,7 +97,7 @@ def test_the_tests_of_the_plugin_with_an_informer_pass(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 passed" in done.stdout
+    assert "2 passed" in done.stdout
 
 
 def test_the_commands_print_what_the_page_says(folder: Path) -> None:
@@ -329,11 +329,11 @@ def test_the_plugin_of_the_page_about_state_counts_pods_in_all_zones() -> None:
         testing.make_pod(f"p{i}", labels={"app": "web"}, node_name=node)
         for i, node in enumerate(["a1", "a2", "a2", "b1"])
     ]
-    runner = testing.Runner(names["MaxPerZone"], nodes=zone, pods=pods)
+    cluster = testing.Cluster(names["MaxPerZone"], nodes=zone, pods=pods)
     new = testing.make_pod("new", labels={"app": "web"})
-    assert runner.filter(new).kept == ("b1", "none")
-    assert runner.filter(new, ["a1"]).kept == ()
-    assert runner.filter(testing.make_pod("other")).kept == tuple(zone)
+    assert cluster.filter(new).kept == ("b1", "none")
+    assert cluster.filter(new, ["a1"]).kept == ()
+    assert cluster.filter(testing.make_pod("other")).kept == tuple(zone)
 
 
 def test_the_page_about_state_names_each_field_that_plugins_can_read() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kubextend.testing.cases import Case, generated_cases
-from kubextend.testing.runner import made, run_filter, run_score
+from kubextend.testing.one_plugin import made, run_filter, run_score
 
 __all__ = ["assert_same_answers"]
 

@@ -26,15 +26,15 @@ from kubextend.framework.status import Code, Status
 from kubextend.profile.waiting_pods import MAX_PERMIT_WAIT_S
 from kubextend.queue import info_of
 from kubextend.testing.cases import Case, generated_cases
+from kubextend.testing.cluster import Cluster, FilterResult
 from kubextend.testing.objects import Manifest, pod_of
-from kubextend.testing.runner import FilterResult, Runner
+from kubextend.testing.one_plugin import EXACT_WEIGHT, checked
 
 __all__ = ["Violation", "conformance", "violations"]
 
 _LONGEST_REASON: Final = 120
 # An answer has at most 8 different reasons, and the last of them stands for all further reasons.
 _MOST_REASONS: Final = 7
-_EXACT_WEIGHT: Final = 10
 _NODE: Final = "node-0"
 # How alike two names are, from 0 to 1, if one is a mistyped form of the other: fitler, filter.
 _ALIKE: Final = 0.8
@@ -64,7 +64,7 @@ class _Subject:
 
     Attributes:
         plugin: the plugin as it was given.
-        options: further arguments of the Runner that runs the plugin, besides nodes and pods.
+        options: further arguments of the Cluster that runs the plugin, besides nodes and pods.
         cases: the cases to try.
         points: the extension points to run.
     """
@@ -74,9 +74,9 @@ class _Subject:
     cases: Sequence[Case]
     points: frozenset[str]
 
-    def runner(self, case: Case) -> Runner:
-        weights = {self.plugin.name: _EXACT_WEIGHT}
-        return Runner(
+    def cluster(self, case: Case) -> Cluster:
+        weights = {self.plugin.name: EXACT_WEIGHT}
+        return Cluster(
             self.plugin, nodes=case.nodes, pods=case.pods, weights=weights, **self.options
         )
 
@@ -140,7 +140,7 @@ def violations(
     options = {"args": given, "kubernetes_client": kubernetes_client}
     subject = _Subject(plugin, options, [*generated_cases(cases, labels)], points)
     try:
-        subject.runner(subject.cases[0])
+        subject.cluster(subject.cases[0])
     except Exception as error:  # noqa: BLE001  whatever a constructor raises
         return [Violation("can be made", f"{type(error).__name__}: {error}")]
     before = _state_of_class(plugin)
@@ -248,7 +248,7 @@ def _filters_soundly(subject: _Subject) -> Iterator[Violation]:
         return
     reasons: set[str] = set()
     for case in subject.cases:
-        result = subject.runner(case).filter(case.pod)
+        result = _filtered(subject.cluster(case), case.pod)
         if result.error:
             yield Violation("filter answers", result.error)
         if not case.nodes:
@@ -278,11 +278,11 @@ def _judge_reasons(result: FilterResult, case: Case) -> Iterator[Violation]:
 
 
 def _compare_filter(subject: _Subject, case: Case, first: FilterResult) -> Iterator[Violation]:
-    again = subject.runner(case).filter(case.pod)
+    again = _filtered(subject.cluster(case), case.pod)
     if again != first:
         yield Violation("filter is deterministic", f"first {first}, then {again}")
     backwards = case.reordered(range(len(case.nodes))[::-1])
-    other = subject.runner(backwards).filter(case.pod)
+    other = _filtered(subject.cluster(backwards), case.pod)
     if (set(other.kept), other.rejected) != (set(first.kept), first.rejected):
         what = f"{first}, backwards {other}"
         yield Violation("filter does not depend on the order of nodes", what)
@@ -294,33 +294,33 @@ def _scores_soundly(subject: _Subject) -> Iterator[Violation]:
     for case in subject.cases:
         # The profile raises for scores out of 0..100, too few, or no integers: that is the
         # violation.
-        first = subject.runner(case).prioritize(case.pod)
-        if subject.runner(case).prioritize(case.pod) != first:
+        first = _scored(subject.cluster(case), case.pod)
+        if _scored(subject.cluster(case), case.pod) != first:
             yield Violation("score is deterministic", f"not on {case}")
         backwards = case.reordered(range(len(case.nodes))[::-1])
-        other = subject.runner(backwards).prioritize(case.pod)
+        other = _scored(subject.cluster(backwards), case.pod)
         if other != first:
             what = f"{first}, backwards {other}"
             yield Violation("score does not depend on the order of nodes", what)
 
 
 def _both_grains_agree(subject: _Subject) -> Iterator[Violation]:
-    grains: tuple[tuple[str, str, Callable[[Runner, Manifest], object]], ...] = (
-        ("filter", "filter_nodes", Runner.filter),
-        ("score", "score_nodes", Runner.prioritize),
+    grains: tuple[tuple[str, str, Callable[[Cluster, Manifest], object]], ...] = (
+        ("filter", "filter_nodes", _filtered),
+        ("score", "score_nodes", _scored),
     )
     for per_node, at_once, run in grains:
         if per_node not in subject.points or not _has_both(subject.plugin, per_node, at_once):
             continue
         for case in subject.cases:
-            runner = subject.runner(case)
-            single = Runner(
-                _PerNode(runner.plugins[0], at_once),
+            cluster = subject.cluster(case)
+            single = Cluster(
+                _PerNode(cluster.plugins[0], at_once),
                 nodes=case.nodes,
                 pods=case.pods,
-                weights={subject.plugin.name: _EXACT_WEIGHT},
+                weights={subject.plugin.name: EXACT_WEIGHT},
             )
-            left, right = run(runner, case.pod), run(single, case.pod)
+            left, right = run(cluster, case.pod), run(single, case.pod)
             if left != right:
                 what = f"{at_once} {left}, {per_node} {right}"
                 yield Violation("both grains say the same", what)
@@ -349,8 +349,8 @@ def _pre_filter_answers(subject: _Subject) -> Iterator[Violation]:
         Code.SKIP,
     }
     for case in subject.cases:
-        runner = subject.runner(case)
-        plugin, nodes = runner.plugins[0], runner.handle.nodes()
+        cluster = subject.cluster(case)
+        plugin, nodes = cluster.plugins[0], cluster.handle.nodes()
         answer = plugin.pre_filter(CycleState(), pod_of(case.pod), nodes)
         status = answer[1] if isinstance(answer, tuple) else answer
         if status is None or isinstance(status, PreFilterResult):
@@ -410,11 +410,13 @@ def _sorts_soundly(subject: _Subject) -> Iterator[Violation]:
     """Yield violations if a QueueSort plugin's ``less`` contradicts itself (no strict order)."""
     if "queueSort" not in subject.points:
         return
-    runner = subject.runner(subject.cases[0])
+    cluster = subject.cluster(subject.cases[0])
     infos = [info_of(pod_of(case.pod)) for case in subject.cases[:_QUEUED]]
     infos += [QueuedPodInfo(info.pod, info.timestamp + 1) for info in infos]
     try:
-        order = {pair: runner.plugins[0].less(*pair) for pair in itertools.product(infos, repeat=2)}
+        order = {
+            pair: cluster.plugins[0].less(*pair) for pair in itertools.product(infos, repeat=2)
+        }
     except Exception as error:  # noqa: BLE001  whatever it raises breaks the rule
         yield Violation("does not raise", f"less: {type(error).__name__}: {error}")
         return
@@ -441,7 +443,7 @@ def _enqueues_soundly(subject: _Subject) -> Iterator[Violation]:
         return
     for case in subject.cases:
         try:
-            answer = subject.runner(case).plugins[0].pre_enqueue(pod_of(case.pod))
+            answer = subject.cluster(case).plugins[0].pre_enqueue(pod_of(case.pod))
         except Exception as error:  # noqa: BLE001  whatever it raises breaks the rule
             yield Violation("does not raise", f"pre_enqueue: {type(error).__name__}: {error}")
             continue
@@ -471,6 +473,14 @@ _CONDUCT: Final = (
 )
 
 
+def _filtered(cluster: Cluster, pod: Manifest) -> FilterResult:
+    return checked(cluster, cluster.filter(pod))
+
+
+def _scored(cluster: Cluster, pod: Manifest) -> dict[str, int]:
+    return checked(cluster, cluster.prioritize(pod))
+
+
 def _class_of(plugin: Any) -> type[Any]:
     return plugin if isinstance(plugin, type) else type(plugin)
 
@@ -482,7 +492,7 @@ def _has_both(plugin: Any, one: str, other: str) -> bool:
 def _on_one_node(subject: _Subject) -> tuple[Any, core.Pod]:
     """Return a plugin made for the case with the most nodes, and the pod of that case."""
     case = max(subject.cases, key=lambda each: len(each.nodes))
-    return subject.runner(case).plugins[0], pod_of(case.pod)
+    return subject.cluster(case).plugins[0], pod_of(case.pod)
 
 
 def _called(method: Callable[..., Any], state: CycleState, pod: core.Pod) -> Any:

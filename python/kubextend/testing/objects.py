@@ -22,6 +22,7 @@ __all__ = [
     "make_node",
     "make_nodes",
     "make_pod",
+    "manifest_of",
     "manifests_of_nodes",
     "node_manifest",
     "node_store",
@@ -227,6 +228,25 @@ def make_nodes(nodes: NodesLike = 3, **fields: Any) -> core.Nodes:
 def pod_manifest_of(pod: PodLike) -> Manifest:
     """Return the manifest that a pod was made from, or a given manifest unchanged."""
     return _PODS.of(pod) if isinstance(pod, core.Pod) else pod
+
+
+def manifest_of(thing: core.Pod | core.NodeInfo | Manifest) -> tuple[str, Manifest]:
+    """Return the kind of a pod or a node, ``Pod`` or ``Node``, and its manifest.
+
+    Args:
+        thing: a pod of ``make_pod``, a node of ``make_node``, or a manifest with its ``kind``.
+
+    Raises: ValueError: a manifest is no Pod and no Node.
+    """
+    if isinstance(thing, core.Pod):
+        return "Pod", _PODS.of(thing)
+    if isinstance(thing, core.NodeInfo):
+        return "Node", _NODE_INFOS.of(thing)
+    kind = thing.get("kind")
+    if kind not in {"Pod", "Node"}:
+        message = f"kind is {kind!r}: give make_pod(...), make_node(...), or a manifest of these"
+        raise ValueError(message)
+    return kind, thing
 
 
 def manifests_of_nodes(nodes: NodesLike, **fields: Any) -> Sequence[Manifest]:

@@ -7,7 +7,7 @@ from kubextend import core
 from kubextend.errors import PluginError
 from kubextend.queue import Order, SchedulingQueue, Settings
 from kubextend.testing.objects import PodLike, pod_manifest_of, pod_of
-from kubextend.testing.runner import made
+from kubextend.testing.one_plugin import made
 
 __all__ = ["queue_order"]
 

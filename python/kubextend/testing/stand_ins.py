@@ -1,7 +1,7 @@
 """Stand-ins for the cluster in tests: given nodes and pods, and records of what plugins did."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +37,7 @@ __all__ = [
     "ListedObjects",
     "ListedPods",
     "RecordedEvents",
+    "at_once",
     "make_handle",
 ]
 
@@ -169,6 +170,11 @@ class RecordedEvents:
         self.written.append(event)
 
 
+async def at_once(work: Callable[[], Any]) -> Any:
+    """Call a function on this thread, and return its result: no call of a test waits for an API."""
+    return work()
+
+
 def make_handle(
     nodes: NodesLike = (),
     pods: Iterable[PodLike] = (),
@@ -180,7 +186,7 @@ def make_handle(
 ) -> Handle:
     """Make a Handle for a plugin that a test constructs itself.
 
-    A ``Runner`` makes a Handle of its own for plugins that are given as classes.
+    A ``Cluster`` makes a Handle of its own for plugins that are given as classes.
 
     Args:
         nodes: the cluster's nodes, in any form that ``make_nodes`` takes.

@@ -85,7 +85,7 @@ def test_an_object_that_was_made_elsewhere_cannot_be_sent_and_says_so() -> None:
     pod = core.read_args(body, watched=core.NodeStore()).pod
     assert pod is not None
     with pytest.raises(ValueError, match="was not made by make_pod"):
-        testing.Runner(nodes=1).filter(pod)
+        testing.Cluster(nodes=1).filter(pod)
 
 
 def test_nothing_is_taken_for_an_object_that_is_gone() -> None:

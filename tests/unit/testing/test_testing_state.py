@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from kubextend import core, testing
-from kubextend.errors import PluginError
 from kubextend.framework import CycleState, Handle, Rejection, Status
 
 ZONE = "topology.kubernetes.io/zone"
@@ -76,12 +75,12 @@ class Spread:
 
 
 def test_a_zone_is_full_by_all_nodes_of_the_cluster_and_not_by_those_of_the_request() -> None:
-    runner = testing.Runner(Spread, nodes=NODES, pods=PODS)
+    cluster = testing.Cluster(Spread, nodes=NODES, pods=PODS)
     pod = testing.make_pod("new", labels=WEB, topologySpreadConstraints=SPREAD)
-    assert runner.filter(pod).kept == ("b1",)
+    assert cluster.filter(pod).kept == ("b1",)
     # kube-scheduler's own filters may have left one node.
-    assert runner.filter(pod, ["a1"]).kept == ()
-    assert runner.filter(pod, ["b1", "none"]).kept == ("b1",)
+    assert cluster.filter(pod, ["a1"]).kept == ()
+    assert cluster.filter(pod, ["b1", "none"]).kept == ("b1",)
 
 
 class Everywhere:
@@ -125,12 +124,12 @@ class Everywhere:
 
 
 def test_pods_and_details_are_there_at_each_point_that_gets_all_nodes() -> None:
-    runner = testing.Runner(Everywhere, nodes=NODES, pods=PODS)
+    cluster = testing.Cluster(Everywhere, nodes=NODES, pods=PODS)
     pod = testing.make_pod("new")
-    runner.filter(pod)
-    runner.prioritize(pod)
+    cluster.filter(pod)
+    cluster.prioritize(pod)
     points = ("pre_filter", "filter_nodes", "pre_score", "score_nodes")
-    assert runner.plugins[0].read == {point: ["p1"] for point in points}
+    assert cluster.plugins[0].read == {point: ["p1"] for point in points}
 
 
 def test_a_filter_of_all_nodes_sees_a_preemption_without_the_victims() -> None:
@@ -144,11 +143,11 @@ def test_a_filter_of_all_nodes_sees_a_preemption_without_the_victims() -> None:
             taken = core.Mask(bool(node.pods) for node in nodes)
             return [Rejection(taken, Status.unschedulable("taken"))]
 
-    runner = testing.Runner(Alone, nodes=NODES, pods=PODS)
+    cluster = testing.Cluster(Alone, nodes=NODES, pods=PODS)
     pod = testing.make_pod("new")
-    assert runner.filter(pod).kept == ("none",)
+    assert cluster.filter(pod).kept == ("none",)
     [uid] = [each.uid for each in PODS if each.name == "p1"]
-    assert runner.preempt(pod, {"a1": [uid], "b1": [uid]}) == {"a1": [uid]}
+    assert cluster.preempt(pod, {"a1": [uid], "b1": [uid]}) == {"a1": [uid]}
 
 
 def test_a_filter_of_all_nodes_that_reads_all_pods_judges_each_candidate_alone() -> None:
@@ -163,10 +162,10 @@ def test_a_filter_of_all_nodes_that_reads_all_pods_judges_each_candidate_alone()
             said = nodes.everything() if full else nodes.nothing()
             return [Rejection(said, Status.unschedulable("the cluster is full"))]
 
-    runner = testing.Runner(AtMostTwo, nodes=NODES, pods=PODS)
+    cluster = testing.Cluster(AtMostTwo, nodes=NODES, pods=PODS)
     uid = {each.name: each.uid for each in PODS}
     victims = {"a1": [uid["p1"]], "a2": [uid["p2"]], "b1": [uid["p3"], uid["other"]]}
-    assert runner.preempt(testing.make_pod("new"), victims) == {"b1": victims["b1"]}
+    assert cluster.preempt(testing.make_pod("new"), victims) == {"b1": victims["b1"]}
 
 
 @pytest.mark.parametrize(
@@ -192,10 +191,11 @@ def test_a_plugin_that_declares_nothing_fails_with_the_declaration_to_add(
 
     plugin: Any = Forgot()
     setattr(plugin, point, method)
-    runner = testing.Runner(plugin, nodes=NODES, pods=PODS)
-    with pytest.raises(PluginError, match="Forgot") as caught:
-        (runner.prioritize if point == "score_nodes" else runner.filter)(testing.make_pod())
-    assert f"set {declaration} = True" in str(caught.value.__cause__)
+    cluster = testing.Cluster(plugin, nodes=NODES, pods=PODS)
+    (cluster.prioritize if point == "score_nodes" else cluster.filter)(testing.make_pod())
+    [failure] = cluster.failures
+    assert failure.plugin == "Forgot"
+    assert f"set {declaration} = True" in str(failure.__cause__)
 
 
 def test_the_snapshot_of_the_handle_has_all_nodes_and_shows_pods_if_declared() -> None:

@@ -10,12 +10,11 @@ import pytest
 
 from kubextend import core
 from kubextend.decisions import DecisionReader, ServerFacts
-from kubextend.errors import PluginError
 from kubextend.framework.status import Status
 from kubextend.plugins.coscheduling import Coscheduling
 from kubextend.plugins.label_match import LabelMatch
 from kubextend.profile.run_in_progress import PluginCall
-from kubextend.testing import Runner, make_node, make_pod
+from kubextend.testing import Cluster, make_node, make_pod
 from kubextend.verbs.decision_records import Decisions, VerbCall
 from kubextend.verbs.filter_again import filter_anew
 
@@ -23,20 +22,20 @@ MOST_BYTES = 400_000
 RULES = {"filters": [{"nodeSelector": "disk=ssd", "reason": "no ssd"}]}
 
 
-def reader_of(runner: Runner) -> DecisionReader:
-    verbs = runner.verbs
+def reader_of(cluster: Cluster) -> DecisionReader:
+    verbs = cluster.verbs
     facts = ServerFacts(verbs.profiles, ["filter"], dict, verbs.limits.breakers.health)
     return DecisionReader(
         verbs.decisions, verbs.waiting_pods, facts, filter_anew, lambda ask: ask()
     )
 
 
-def read(runner: Runner, name: str) -> Any:
-    return json.loads(json.dumps(reader_of(runner).pod("", "default", name), default=str))
+def read(cluster: Cluster, name: str) -> Any:
+    return json.loads(json.dumps(reader_of(cluster).pod("", "default", name), default=str))
 
 
-def last_calls(runner: Runner, name: str = "a") -> Any:
-    return read(runner, name)["attempts"][0]["calls"]
+def last_calls(cluster: Cluster, name: str = "a") -> Any:
+    return read(cluster, name)["attempts"][0]["calls"]
 
 
 class Raises:
@@ -68,9 +67,9 @@ class RefusesPermit:
 
 def test_the_nodes_that_a_plugin_rejected_are_counted_with_plugin_and_reason() -> None:
     nodes = [make_node("a", labels={"disk": "ssd"}), make_node("b"), make_node("c")]
-    runner = Runner(LabelMatch, nodes=nodes, args={"LabelMatch": RULES})
-    runner.filter(make_pod("a"))
-    (call,) = last_calls(runner)
+    cluster = Cluster(LabelMatch, nodes=nodes, args={"LabelMatch": RULES})
+    cluster.filter(make_pod("a"))
+    (call,) = last_calls(cluster)
     assert (call["verb"], call["nodes"]["nodes"], call["nodes"]["passed"]) == ("filter", 3, 1)
     (group,) = call["nodes"]["rejected"]
     assert (group["plugin"], group["reason"], group["nodes"]) == ("LabelMatch", "no ssd", 2)
@@ -78,9 +77,9 @@ def test_the_nodes_that_a_plugin_rejected_are_counted_with_plugin_and_reason() -
 
 
 def test_a_pod_that_fits_nowhere_is_told_what_the_nearest_nodes_lack() -> None:
-    runner = Runner(LabelMatch, nodes=2, args={"LabelMatch": RULES})
-    runner.filter(make_pod("a"))
-    near = read(runner, "a")["nearest"]
+    cluster = Cluster(LabelMatch, nodes=2, args={"LabelMatch": RULES})
+    cluster.filter(make_pod("a"))
+    near = read(cluster, "a")["nearest"]
     assert [each["node"] for each in near] == ["node-0", "node-1"]
     assert near[0]["lacks"][0]["lacks"] == "labels that match disk=ssd"
 
@@ -89,29 +88,28 @@ def test_a_plugin_that_hangs_in_unblock_says_nothing_and_keeps_nobody_waiting() 
     def too_late(_: object) -> str:
         raise TimeoutError
 
-    runner = Runner(LabelMatch, nodes=1, args={"LabelMatch": RULES})
-    runner.filter(make_pod("a"))
-    found: Any = replace(reader_of(runner), in_time=too_late).pod("", "default", "a")
+    cluster = Cluster(LabelMatch, nodes=1, args={"LabelMatch": RULES})
+    cluster.filter(make_pod("a"))
+    found: Any = replace(reader_of(cluster), in_time=too_late).pod("", "default", "a")
     (near,) = found["nearest"]
     assert [each["lacks"] for each in near["lacks"]] == [""]
     assert [each["reason"] for each in near["lacks"]] == ["no ssd"]
 
 
 def test_raw_normalised_and_weighted_scores_of_any_node_are_kept() -> None:
-    runner = Runner(Doubles(), nodes=4, weights={"Doubles": 3})
-    runner.prioritize(make_pod("a"))
-    (call,) = last_calls(runner)
+    cluster = Cluster(Doubles(), nodes=4, weights={"Doubles": 3})
+    cluster.prioritize(make_pod("a"))
+    (call,) = last_calls(cluster)
     assert [each["node"] for each in call["nodes"]["best"]] == [f"node-{n}" for n in (3, 2, 1, 0)]
-    uid = read(runner, "a")["pod"]["uid"]
-    (node,) = (reader_of(runner).nodes(uid, {"node": "node-2"}) or {})["items"]  # type: ignore[misc]
+    uid = read(cluster, "a")["pod"]["uid"]
+    (node,) = (reader_of(cluster).nodes(uid, {"node": "node-2"}) or {})["items"]  # type: ignore[misc]
     assert node["scores"] == {"Doubles": {"raw": 2, "normalized": 4, "weighted": 12}}
 
 
 def test_a_plugin_that_fails_is_named_with_what_it_raised() -> None:
-    runner = Runner(Raises(), nodes=2)
-    with pytest.raises(Exception, match="broken"):
-        runner.filter(make_pod("a"))
-    (call,) = last_calls(runner)
+    cluster = Cluster(Raises(), nodes=2)
+    cluster.filter(make_pod("a"))
+    (call,) = last_calls(cluster)
     assert call["failed"] == {
         "plugin": "Raises",
         "extensionPoint": "Filter",
@@ -120,9 +118,9 @@ def test_a_plugin_that_fails_is_named_with_what_it_raised() -> None:
 
 
 def test_a_bind_that_permit_rejects_names_the_plugin_and_is_done() -> None:
-    runner = Runner(RefusesPermit(), nodes=1)
-    runner.bind(make_pod("a"), "node-0")
-    (call,) = last_calls(runner)
+    cluster = Cluster(RefusesPermit(), nodes=1)
+    cluster.bind(make_pod("a"), "node-0")
+    (call,) = last_calls(cluster)
     assert call["rejectedBy"] == {"plugin": "RefusesPermit", "extensionPoint": "Permit"}
     assert (call["error"], call["done"], call["node"]) == ("over budget", True, "node-0")
 
@@ -133,29 +131,42 @@ def test_a_held_pod_is_under_way_and_says_which_members_its_gang_lacks() -> None
         "pod-group.scheduling.sigs.k8s.io/min-available": "2",
     }
     first, second = make_pod("a", labels=labels), make_pod("b", labels=labels)
-    runner = Runner(Coscheduling, nodes=2, pods=[first, second])
-
-    async def held() -> Any:
-        task = asyncio.ensure_future(runner.binding(first, "node-0"))
-        await runner.held(first)
-        found = await asyncio.to_thread(read, runner, "a")
-        task.cancel()
-        await asyncio.wait([task])
-        return found
-
-    found = asyncio.run(held())
+    cluster = Cluster(Coscheduling, nodes=2, pods=[first, second])
+    cluster.bind(first, "node-0")
+    found = read(cluster, "a")
     assert found["attempts"][0]["calls"][-1]["done"] is False
     assert found["waiting"]["pendingPlugins"] == ["Coscheduling"]
     assert found["lacks"][0]["lacks"].startswith("a node for 1 more pods of the pod group g")
-    assert last_calls(runner)[-1]["error"].startswith("the bind request was given up")
+
+
+def test_a_bind_whose_client_has_gone_says_so() -> None:
+    class Holds:
+        name = "Holds"
+
+        async def permit(self, *_: object) -> tuple[Status, float]:
+            return Status.wait(), 60.0
+
+    pod = make_pod("a")
+    cluster = Cluster(Holds, pods=[pod])
+    names = {"PodName": "a", "PodNamespace": "default", "PodUID": pod.uid, "Node": "node-0"}
+
+    async def given_up() -> None:
+        task = asyncio.ensure_future(cluster.verbs.bind(json.dumps(names).encode()))
+        while not len(cluster.verbs.waiting_pods):  # noqa: ASYNC110  nobody is told
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+
+    asyncio.run(given_up())
+    assert last_calls(cluster)[-1]["error"].startswith("the bind request was given up")
 
 
 def test_the_last_four_attempts_are_kept_newest_first() -> None:
-    runner = Runner(LabelMatch, nodes=2, args={"LabelMatch": RULES})
+    cluster = Cluster(LabelMatch, nodes=2, args={"LabelMatch": RULES})
     pod = make_pod("a")
     for number in range(6):
-        runner.filter(pod, ["node-0"] if number == 5 else None)
-    attempts = read(runner, "a")["attempts"]
+        cluster.filter(pod, ["node-0"] if number == 5 else None)
+    attempts = read(cluster, "a")["attempts"]
     assert [each["calls"][0]["nodes"]["nodes"] for each in attempts] == [1, 2, 2, 2]
 
 
@@ -205,24 +216,24 @@ def test_a_detail_that_no_json_may_hold_does_not_hide_the_record(
     said: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(QuotesThePod, "said", said)
-    runner = Runner(QuotesThePod, nodes=2)
-    runner.filter(make_pod("a"))
-    answer = orjson.loads(orjson.dumps(reader_of(runner).pod("", "default", "a"), default=str))
+    cluster = Cluster(QuotesThePod, nodes=2)
+    cluster.filter(make_pod("a"))
+    answer = orjson.loads(orjson.dumps(reader_of(cluster).pod("", "default", "a"), default=str))
     groups = answer["attempts"][0]["calls"][0]["nodes"]["rejected"]
     assert [group["reason"] for group in groups] == ["no such team"]
-    runner.verbs.decisions._now = lambda: 1e12
-    runner.verbs.decisions.settle_old()
-    assert last_calls(runner)[0]["nodes"]["rejected"] == groups
+    cluster.verbs.decisions._now = lambda: 1e12
+    cluster.verbs.decisions.settle_old()
+    assert last_calls(cluster)[0]["nodes"]["rejected"] == groups
 
 
 def test_the_texts_of_plugins_count_before_and_after_ten_minutes() -> None:
-    runner = Runner(QuotesThePod, nodes=2)
-    runner.filter(make_pod("a"))
-    decisions = runner.verbs.decisions
+    cluster = Cluster(QuotesThePod, nodes=2)
+    cluster.filter(make_pod("a"))
+    decisions = cluster.verbs.decisions
     brief = decisions.held_bytes
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(QuotesThePod, "said", "x" * 100_000)
-        runner.filter(make_pod("b"))
+        cluster.filter(make_pod("b"))
     assert decisions.held_bytes > 2 * brief + 99_000
     decisions._now = lambda: 1e12
     decisions.settle_old()
@@ -236,37 +247,36 @@ def test_a_plugin_that_is_left_out_keeps_no_frames_in_memory() -> None:
         def score(self, *_: object) -> int:
             raise ValueError
 
-    runner = Runner(ScoreRaises, nodes=2)
-    with pytest.raises(PluginError):
-        runner.prioritize(make_pod("a"))
-    record = runner.verbs.decisions.find("", "default", "a")
+    cluster = Cluster(ScoreRaises, nodes=2)
+    cluster.prioritize(make_pod("a"))
+    record = cluster.verbs.decisions.find("", "default", "a")
     assert record is not None
     assert record.last.left_out == [PluginCall("ScoreRaises", "Score")]
-    assert last_calls(runner)[0]["leftOut"] == ["ScoreRaises"]
+    assert last_calls(cluster)[0]["leftOut"] == ["ScoreRaises"]
 
 
 def test_a_deleted_pod_has_no_record() -> None:
-    runner = Runner(LabelMatch, nodes=2, args={"LabelMatch": RULES})
-    runner.filter(make_pod("a"))
-    uid = read(runner, "a")["pod"]["uid"]
-    runner.verbs.decisions.forget(uid)
-    assert read(runner, "a")["attempts"] == []
+    cluster = Cluster(LabelMatch, nodes=2, args={"LabelMatch": RULES})
+    cluster.filter(make_pod("a"))
+    uid = read(cluster, "a")["pod"]["uid"]
+    cluster.verbs.decisions.forget(uid)
+    assert read(cluster, "a")["attempts"] == []
 
 
 def test_ten_minutes_later_the_counts_are_kept_and_the_nodes_are_not() -> None:
     now = [0.0]
-    runner = Runner(LabelMatch, nodes=2, args={"LabelMatch": RULES})
-    runner.filter(make_pod("a"))
-    decisions = runner.verbs.decisions
-    before = last_calls(runner)[0]["nodes"]
+    cluster = Cluster(LabelMatch, nodes=2, args={"LabelMatch": RULES})
+    cluster.filter(make_pod("a"))
+    decisions = cluster.verbs.decisions
+    before = last_calls(cluster)[0]["nodes"]
     held_bytes = decisions.held_bytes
     decisions._now = lambda: now[0]
     now[0] = decisions.find("", "default", "a").last.at_s + 601  # type: ignore[union-attr]
     decisions.settle_old()
-    assert last_calls(runner)[0]["nodes"] == before
+    assert last_calls(cluster)[0]["nodes"] == before
     assert decisions.held_bytes < held_bytes
-    uid = read(runner, "a")["pod"]["uid"]
-    assert (reader_of(runner).nodes(uid, {}) or {})["kept"] is False
+    uid = read(cluster, "a")["pod"]["uid"]
+    assert (reader_of(cluster).nodes(uid, {}) or {})["kept"] is False
 
 
 def test_of_whole_nodes_only_the_names_are_kept() -> None:
@@ -283,18 +293,18 @@ def test_of_whole_nodes_only_the_names_are_kept() -> None:
 
 
 def test_calls_beyond_two_hundred_a_second_are_not_recorded() -> None:
-    runner = Runner(LabelMatch, nodes=2, args={"LabelMatch": RULES})
-    decisions = runner.verbs.decisions
+    cluster = Cluster(LabelMatch, nodes=2, args={"LabelMatch": RULES})
+    decisions = cluster.verbs.decisions
     decisions._has_turn = lambda _: False  # type: ignore[method-assign]
-    runner.filter(make_pod("a"))
+    cluster.filter(make_pod("a"))
     assert len(decisions) == 0
 
 
 def test_nothing_is_recorded_where_the_record_is_turned_off() -> None:
-    runner = Runner(LabelMatch, nodes=2, args={"LabelMatch": RULES})
-    runner.verbs.decisions.records = False
-    runner.filter(make_pod("a"))
-    assert len(runner.verbs.decisions) == 0
+    cluster = Cluster(LabelMatch, nodes=2, args={"LabelMatch": RULES})
+    cluster.verbs.decisions.records = False
+    cluster.filter(make_pod("a"))
+    assert len(cluster.verbs.decisions) == 0
 
 
 def test_the_nodes_of_two_hundred_calls_a_second_are_kept_and_then_as_time_passes(

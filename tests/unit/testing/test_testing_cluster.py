@@ -1,20 +1,22 @@
-"""The runner answers as kubextend does, and lets a test see what its plugins did."""
+"""A cluster answers as kubextend does, on a clock that the test moves, and shows what happened."""
 
-import asyncio
+import gc
 import logging
+import weakref
 from contextlib import suppress
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from kubextend import core, testing
-from kubextend.errors import PluginError
+from kubextend.errors import ConfigError, PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle
 from kubextend.framework.plugin import Rejection, Scores
 from kubextend.framework.status import Status
 
+IN_LOG = "; kubextend's log says how"
 NODES = {"a": {"disk": "ssd"}, "b": {"disk": "hdd"}, "c": {}}
 
 
@@ -106,11 +108,11 @@ def test_arguments_are_read_as_a_configuration_is_read() -> None:
     pod = testing.make_pod()
     assert testing.run_filter(NeedsLabel, pod, NODES, args={"key": "zone"}).kept == ()
     assert testing.run_filter(NeedsLabel(Args(key="disk")), pod, NODES).kept == ("a",)
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError, match=r'unknown field "kee"|kee'):
         testing.run_filter(NeedsLabel, pod, NODES, args={"kee": "zone"})
-    with pytest.raises(ValueError, match="WaitingWrites takes no arguments"):
+    with pytest.raises(ConfigError, match="WaitingWrites takes no arguments"):
         testing.run_score(WaitingWrites, pod, NODES, args={"key": "zone"})
-    with pytest.raises(ValueError, match="NeedsLabel is made already"):
+    with pytest.raises(ConfigError, match="NeedsLabel takes no arguments"):
         testing.run_filter(NeedsLabel(Args()), pod, NODES, args={"key": "zone"})
 
 
@@ -120,31 +122,46 @@ def test_scores_are_those_of_the_plugin_unscaled_after_normalize_score() -> None
 
 
 def test_prioritize_answers_the_points_that_kube_scheduler_gets() -> None:
-    runner = testing.Runner(WaitingWrites, nodes=["a", "b"], weights={"WaitingWrites": 3})
-    assert runner.prioritize(testing.make_pod()) == {"a": 0, "b": 30}
+    cluster = testing.Cluster(WaitingWrites, nodes=["a", "b"], weights={"WaitingWrites": 3})
+    assert cluster.prioritize(testing.make_pod()) == {"a": 0, "b": 30}
 
 
 def test_preempt_drops_the_candidates_that_filter_rejects() -> None:
-    runner = testing.Runner(NeedsLabel, nodes=NODES)
-    left = runner.preempt(testing.make_pod(), {"a": ["1", "2"], "b": ["3"]})
+    cluster = testing.Cluster(NeedsLabel, nodes=NODES)
+    left = cluster.preempt(testing.make_pod(), {"a": ["1", "2"], "b": ["3"]})
     assert left == {"a": ["1", "2"]}
 
 
 @pytest.mark.parametrize(
     ("call", "point", "cause"),
     [
-        (lambda runner, pod: runner.filter(pod), "Filter", LookupError),
-        (lambda runner, pod: runner.prioritize(pod), "Score", ValueError),
-        (lambda runner, pod: runner.bind(pod, "node-0"), "Reserve", LookupError),
+        (testing.run_filter, "Filter", LookupError),
+        (testing.run_score, "Score", ValueError),
+        (testing.run_binding_cycle, "Reserve", LookupError),
     ],
 )
-def test_a_plugin_that_fails_raises_with_its_cause(
+def test_a_plugin_that_fails_alone_raises_with_its_cause(
     call: Any, point: str, cause: type[Exception]
 ) -> None:
+    class Reserves:
+        name = "Fails"
+        reserve, unreserve = Fails.reserve, Fails.unreserve
+
     with pytest.raises(PluginError) as caught:
-        call(testing.Runner(Fails), testing.make_pod())
+        call(Reserves if point == "Reserve" else Fails, testing.make_pod())
     assert (caught.value.plugin, caught.value.extension_point) == ("Fails", point)
     assert isinstance(caught.value.__cause__, cause)
+
+
+def test_a_plugin_that_fails_in_a_cluster_is_an_error_of_the_outcome_and_a_failure() -> None:
+    cluster = testing.Cluster(Fails)
+    outcome = cluster.schedule(testing.make_pod())
+    assert outcome == testing.Outcome(error=f'Filter plugin "Fails" failed{IN_LOG}')
+    [failure] = cluster.failures
+    assert (failure.extension_point, type(failure.__cause__)) == ("Filter", LookupError)
+    bound = cluster.bind(testing.make_pod("other"), "node-0")
+    assert bound == testing.Outcome(error='Reserve plugin "Fails" failed')
+    assert [each.extension_point for each in cluster.failures] == ["Filter", "Reserve"]
 
 
 @pytest.mark.parametrize("plugin", [WaitingWrites, Fails])
@@ -157,49 +174,95 @@ def test_a_call_leaves_nothing_at_the_log(plugin: type) -> None:
 
 
 def test_a_bound_pod_takes_its_room_from_then_on_until_it_is_deleted() -> None:
-    runner = testing.Runner(Room, nodes=["a", "b"], pods=[testing.make_pod(node_name="a")])
+    cluster = testing.Cluster(Room, nodes=["a", "b"], pods=[testing.make_pod(node_name="a")])
     first, second = testing.make_pod("first"), testing.make_pod("second")
-    assert runner.schedule(first) == "b"
-    assert runner.bindings.nodes == {first.uid: "b"}
-    assert runner.activations.names == ["first"]
-    assert runner.schedule(second) is None
-    runner.delete(first)
-    assert runner.schedule(second) == "b"
+    assert cluster.schedule(first) == testing.Outcome("b", rejected={"a": "node is taken"})
+    assert cluster.bindings.nodes == {first.uid: "b"}
+    assert cluster.activated == ["first"]
+    taken = {"a": "node is taken", "b": "node is taken"}
+    assert cluster.schedule(second) == testing.Outcome(rejected=taken)
+    cluster.delete(first)
+    assert cluster.schedule(second).node == "b"
+    with pytest.raises(ValueError, match="pod default/second is on node b already"):
+        cluster.schedule(second)
 
 
 def test_a_rejected_pod_is_not_bound_and_gives_up_what_it_reserved() -> None:
-    runner = testing.Runner(Room)
-    result = runner.bind(testing.make_pod("p", labels={"refuse": "yes"}), "node-1")
-    assert (result.bound, runner.bindings.nodes) == (False, {})
-    assert "not today" in result.error
-    assert runner.plugins[0].steps == ["reserve p on node-1", "unreserve p on node-1"]
+    cluster = testing.Cluster(Room)
+    result = cluster.bind(testing.make_pod("p", labels={"refuse": "yes"}), "node-1")
+    assert result == testing.Outcome(error="not today")
+    assert cluster.bindings.nodes == {}
+    assert cluster.plugins[0].steps == ["reserve p on node-1", "unreserve p on node-1"]
 
 
-def test_a_held_pod_can_be_allowed_while_its_binding_waits() -> None:
-    async def scenario() -> testing.BindResult:
-        runner = testing.Runner(Room)
-        pod = testing.make_pod(labels={"wait": "60"})
-        binding = asyncio.ensure_future(runner.binding(pod, "node-0"))
-        held = await runner.held(pod)
-        assert held.pending_plugins == ("Room",)
-        held.allow("Room")
-        return await binding
+def test_a_held_pod_is_bound_once_it_is_allowed() -> None:
+    cluster = testing.Cluster(Room, nodes=1)
+    pod = testing.make_pod(labels={"wait": "60"})
+    assert cluster.schedule(pod) == testing.Outcome(waiting=("Room",), answered=False)
+    assert cluster.schedule(testing.make_pod("next")).rejected == {"node-0": "node is taken"}
+    cluster.held(pod).allow("Room")
+    cluster.advance()
+    assert cluster.outcome(pod) == testing.Outcome("node-0")
+    with pytest.raises(KeyError):
+        cluster.held(pod)
 
-    assert asyncio.run(scenario()).bound
+
+def test_permit_holds_a_pod_for_as_long_as_it_says_and_filter_repeats_why() -> None:
+    cluster = testing.Cluster(Room, nodes=1)
+    pod = testing.make_pod(labels={"wait": "30"})
+    why = "rejected due to timeout after waiting 30s at plugin Room"
+    cluster.schedule(pod)
+    cluster.advance(29.9)
+    assert cluster.outcome(pod).waiting == ("Room",)
+    cluster.advance(0.1)
+    assert cluster.outcome(pod) == testing.Outcome(error=why)
+    assert cluster.plugins[0].steps[-1] == "unreserve pod on node-0"
+    assert cluster.schedule(pod).rejected == {"node-0": why}
+    cluster.advance(9)
+    assert cluster.activated == []
+    # Seconds of the clock: the pod is due within the next one.
+    cluster.advance(2)
+    assert cluster.activated == ["pod"]
+    assert cluster.schedule(pod).waiting == ("Room",)
 
 
-def test_waiting_for_a_pod_that_nobody_holds_ends() -> None:
-    with pytest.raises(TimeoutError):
-        asyncio.run(testing.Runner(Room).held(testing.make_pod(), timeout_s=0.01))
+def test_a_held_pod_that_is_deleted_gives_up_what_it_reserved() -> None:
+    cluster = testing.Cluster(Room, nodes=1)
+    pod = testing.make_pod(labels={"wait": "30"})
+    cluster.schedule(pod)
+    cluster.delete(pod)
+    assert cluster.outcome(pod) == testing.Outcome(error="the pod is deleted")
+    assert cluster.plugins[0].steps[-1] == "unreserve pod on node-0"
+    assert cluster.schedule(testing.make_pod("next")).node == "node-0"
+
+
+def test_a_held_pod_is_not_bound_to_a_node_that_is_deleted() -> None:
+    cluster = testing.Cluster(Room, nodes=["a"])
+    pod = testing.make_pod(labels={"wait": "30"})
+    cluster.schedule(pod)
+    cluster.delete(testing.make_node("a"))
+    assert "deleted" in cluster.outcome(pod).error
+    assert cluster.schedule(testing.make_pod("next")) == testing.Outcome()
+
+
+def test_a_cluster_that_nobody_needs_gives_up_what_held_pods_reserved() -> None:
+    room = Room(testing.make_handle())
+    cluster = testing.Cluster(room)
+    cluster.schedule(testing.make_pod(labels={"wait": "30"}))
+    forgotten = weakref.ref(cluster)
+    del cluster
+    gc.collect()
+    assert forgotten() is None
+    assert room.steps == ["reserve pod on node-0", "unreserve pod on node-0"]
 
 
 def test_the_binding_cycle_of_one_plugin_is_one_call() -> None:
-    assert testing.run_binding_cycle(Room, testing.make_pod(), "node-2").bound
-    refused = testing.run_binding_cycle(Room, testing.make_pod(labels={"wait": "0.01"}), "node-2")
-    assert "rejected due to timeout after waiting 10ms at plugin Room" in refused.error
+    assert testing.run_binding_cycle(Room, testing.make_pod(), "node-2").node == "node-2"
+    held = testing.run_binding_cycle(Room, testing.make_pod(labels={"wait": "9"}), "node-2")
+    assert held.waiting == ("Room",)
 
 
-def test_an_unstable_reason_is_not_held_back_between_calls_of_a_test() -> None:
+def test_a_changed_reason_is_told_later_as_in_a_server() -> None:
     class Changes:
         name = "Changes"
 
@@ -211,11 +274,13 @@ def test_an_unstable_reason_is_not_held_back_between_calls_of_a_test() -> None:
         ) -> list[Rejection]:
             return [Rejection(nodes.everything(), Status.unschedulable(self.reason))]
 
-    runner = testing.Runner(Changes, nodes=1)
+    cluster = testing.Cluster(Changes, nodes=1)
     pod = testing.make_pod()
-    assert runner.filter(pod).rejected == {"node-0": "first"}
-    runner.plugins[0].reason = "second"
-    assert runner.filter(pod).rejected == {"node-0": "second"}
+    assert cluster.filter(pod).rejected == {"node-0": "first"}
+    cluster.plugins[0].reason = "second"
+    assert cluster.filter(pod).rejected == {"node-0": "first"}
+    cluster.advance(60)
+    assert cluster.filter(pod).rejected == {"node-0": "second"}
 
 
 class Counts:
@@ -263,8 +328,9 @@ def test_a_plugin_that_says_so_lends_its_pods_to_no_other() -> None:
         def filter(self, _state: CycleState, _pod: core.Pod, _node: core.NodeInfo) -> None:
             pass
 
-    with pytest.raises(PluginError, match="set needs_pods = True on Lp"):
-        testing.Runner(Other, Asks).filter(testing.make_pod())
+    cluster = testing.Cluster(Other, Asks)
+    cluster.filter(testing.make_pod())
+    assert "set needs_pods = True on Lp" in str(cluster.failures[0])
 
 
 GROUPS = "scheduling.x-k8s.io/v1alpha1/podgroups"
@@ -301,17 +367,17 @@ def group(name: str, least: int) -> dict[str, Any]:
 
 
 def test_a_plugin_reads_the_objects_that_the_test_puts_and_speaks_to_the_test() -> None:
-    runner = testing.Runner(Quota, nodes=NODES)
+    cluster = testing.Cluster(Quota, nodes=NODES)
     pod = testing.make_pod("p", labels={"group": "g"})
-    assert set(runner.filter(pod).rejected.values()) == {"the PodGroup is missing"}
-    assert {(event.regarding.name, event.reason) for event in runner.events} == {("p", "NoGroup")}
-    runner.put(GROUPS, group("g", 2))
-    assert runner.filter(pod).kept == ("a", "b", "c")
-    assert runner.bind(pod, "a").bound
-    assert runner.bindings.annotations == {pod.uid: {"example.com/groups": "1"}}
-    runner.remove(GROUPS, group("g", 2))
-    assert runner.filter(pod).kept == ()
-    changes = runner.plugins[0].changes
+    assert set(cluster.filter(pod).rejected.values()) == {"the PodGroup is missing"}
+    assert {(event.regarding.name, event.reason) for event in cluster.events} == {("p", "NoGroup")}
+    cluster.put(GROUPS, group("g", 2))
+    assert cluster.filter(pod).kept == ("a", "b", "c")
+    assert cluster.bind(pod, "a").node == "a"
+    assert cluster.bindings.annotations == {pod.uid: {"example.com/groups": "1"}}
+    cluster.remove(GROUPS, group("g", 2))
+    assert cluster.filter(pod).kept == ()
+    changes = cluster.plugins[0].changes
     assert [(before is None, now is None) for before, now in changes] == [
         (True, False),
         (False, True),
@@ -320,7 +386,7 @@ def test_a_plugin_reads_the_objects_that_the_test_puts_and_speaks_to_the_test() 
 
 def test_an_object_of_an_informer_that_no_plugin_declares_is_an_error_of_the_test() -> None:
     with pytest.raises(KeyError):
-        testing.Runner(NeedsLabel, nodes=NODES).put(GROUPS, group("g", 2))
+        testing.Cluster(NeedsLabel, nodes=NODES).put(GROUPS, group("g", 2))
 
 
 def test_what_a_handler_raises_reaches_the_test() -> None:
@@ -329,32 +395,60 @@ def test_what_a_handler_raises_reaches_the_test() -> None:
             handle.informer(GROUPS).add_index("x", lambda group: [group["status"]])
 
     with pytest.raises(PluginError, match=r"the index x of .*: KeyError: 'status'"):
-        testing.Runner(Fails, nodes=NODES).put(GROUPS, group("g", 2))
+        testing.Cluster(Fails, nodes=NODES).put(GROUPS, group("g", 2))
 
 
 def test_a_rejected_pod_is_activated_when_an_object_lets_it_pass() -> None:
-    runner = testing.Runner(Quota, nodes=NODES)
-    runner.pass_time(0)
+    cluster = testing.Cluster(Quota, nodes=NODES, objects={GROUPS: [group("x", 1)]})
     pod, other = (testing.make_pod(name, labels={"group": name}) for name in ("p", "q"))
-    assert runner.filter(pod).kept == ()
-    assert runner.filter(other).kept == ()
-    runner.put(GROUPS, group("x", 1))
-    assert runner.activations.names == []
-    runner.put(GROUPS, group("p", 1))
-    assert runner.activations.names == ["p"]
+    assert cluster.schedule(pod).node is None
+    assert cluster.schedule(other).node is None
+    cluster.put(GROUPS, group("x", 2))
+    assert cluster.activated == []
+    cluster.put(GROUPS, group("p", 1))
+    assert cluster.activated == ["p"]
+    assert cluster.schedule(pod).node == "a"
 
 
 def test_a_rejected_pod_is_activated_when_a_node_lets_it_pass() -> None:
-    runner = testing.Runner(NeedsLabel, nodes={"c": {}})
-    runner.pass_time(0)
+    cluster = testing.Cluster(NeedsLabel, nodes={"c": {}})
     pod = testing.make_pod("p")
-    assert runner.filter(pod).kept == ()
-    runner.put_nodes({"d": {"disk": "hdd"}})
-    assert runner.activations.names == []
-    runner.put_nodes({"c": {"disk": "ssd"}})
-    assert runner.activations.names == ["p"]
-    assert runner.filter(pod).kept == ("c",)
-    assert runner.filter(pod).rejected == {"d": "node is busy"}
+    assert cluster.filter(pod).kept == ()
+    cluster.add(testing.make_node("d", labels={"disk": "hdd"}))
+    assert cluster.activated == []
+    cluster.add(testing.make_node("c", labels={"disk": "ssd"}))
+    assert cluster.activated == ["p"]
+    assert cluster.filter(pod).kept == ("c",)
+    assert cluster.filter(pod).rejected == {"d": "node is busy"}
+
+
+def test_a_rejected_pod_is_activated_when_a_pod_leaves_its_node() -> None:
+    old = testing.make_pod("old", node_name="node-0")
+    cluster = testing.Cluster(Room, nodes=1, pods=[old])
+    pod = testing.make_pod("p")
+    assert cluster.schedule(pod).node is None
+    cluster.delete(old)
+    assert cluster.activated == ["p"]
+    cluster.add(testing.make_pod("faster", node_name="node-0"))
+    assert cluster.schedule(pod).node is None
+
+
+def test_a_preemption_is_a_question_a_deletion_and_another_attempt() -> None:
+    low, high = testing.make_pod("low", node_name="a"), testing.make_pod("high", node_name="b")
+    cluster = testing.Cluster(Room, nodes=["a", "b"], pods=[low, high])
+    pod = testing.make_pod("p")
+    assert cluster.schedule(pod).node is None
+    assert cluster.preempt(pod, {"a": [low], "b": []}) == {"a": [low.uid]}
+    cluster.delete(low)
+    assert cluster.schedule(pod).node == "a"
+
+
+def test_only_pods_and_nodes_can_be_added() -> None:
+    cluster = testing.Cluster(Room)
+    with pytest.raises(ValueError, match=r"kind is None: give make_pod"):
+        cluster.add({"metadata": {"name": "x"}})
+    cluster.add({**testing.node_manifest("x"), "kind": "Node"})
+    assert "x" in cluster.filter(testing.make_pod()).kept
 
 
 class FailsAtFirst:
@@ -371,15 +465,14 @@ class FailsAtFirst:
 
 def test_the_breaker_opens_and_closes_by_the_time_of_the_test() -> None:
     plugin = FailsAtFirst()
-    runner = testing.Runner(plugin, nodes=1)
-    runner.pass_time(0)
+    cluster = testing.Cluster(plugin, nodes=1)
     pods = [testing.make_pod("p", namespace=f"team-{number}") for number in range(3)]
-    for pod in pods:
-        with pytest.raises(PluginError, match="broken"):
-            runner.filter(pod)
+    failed = testing.Outcome(error=f'Filter plugin "FailsAtFirst" failed{IN_LOG}')
+    assert [cluster.schedule(pod) for pod in pods] == [failed] * 3
+    assert [str(failure.__cause__) for failure in cluster.failures] == ["broken"] * 3
     plugin.broken = False
-    assert 'plugin "FailsAtFirst" failed' in runner.filter(pods[0]).error
-    runner.pass_time(29)
-    assert 'plugin "FailsAtFirst" failed' in runner.filter(pods[0]).error
-    runner.pass_time(1)
-    assert runner.filter(pods[0]).kept == ("node-0",)
+    assert cluster.schedule(pods[0]) == failed
+    cluster.advance(29)
+    assert cluster.schedule(pods[0]) == failed
+    cluster.advance(1)
+    assert cluster.schedule(pods[0]).node == "node-0"
