@@ -1,6 +1,7 @@
 """RegisteredPlugin: a plugin class under its name, with what the class extends and needs."""
 
 import inspect
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,14 +107,38 @@ class RegisteredPlugin:
         Args:
             args: an instance of ``args_model``; None means the defaults.
             handle: the Handle from which the plugin's own Handle is made.
+
+        Raises: KubextendError: the constructor does not take what kubextend gives it. What the
+        constructor raises is raised unchanged.
         """
         positional: list[BaseModel] = []
         if self.args_model is not None:
             positional.append(args if args is not None else self.args_model())
         own = handle.of(self.name, needs_pods=self.needs_pods, informers=self.informers)
         named = {"handle": own} if self._takes_handle else {}
+        self._check_constructor(positional, named)
         plugin: Plugin = self.plugin_class(*positional, **named)
         return plugin
+
+    def _check_constructor(self, positional: Sequence[object], named: Mapping[str, object]) -> None:
+        """Check that the constructor takes the plugin's Args, and needs no more than these.
+
+        Raises: KubextendError: it does not; the message says what to write.
+        """
+        signature = inspect.signature(self.plugin_class)
+        try:
+            signature.bind(*positional, **named)
+        except TypeError as error:
+            if positional:
+                advice = "the class has Args: write def __init__(self, args)"
+            else:
+                advice = (
+                    "kubextend passes args only to a class with Args: write "
+                    'class Args(BaseModel, extra="forbid") into the class, or give the parameter '
+                    "a default"
+                )
+            message = f"kubextend cannot call __init__{signature}: {error}; {advice}"
+            raise KubextendError(message) from error
 
     @property
     def _takes_handle(self) -> bool:

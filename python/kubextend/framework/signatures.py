@@ -21,8 +21,15 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
     "pre_bind": "state, pod, node_name",
     "bind": "state, pod, node_name",
     "post_bind": "state, pod, node_name",
+    "start": "",
+    "stop": "",
 }
 _OTHERS_ARGUMENTS: Final = "state, pod, nodes"
+_METHODS: Final[Mapping[str, tuple[str, ...]]] = {
+    **METHODS_OF_POINT,
+    "score": (*METHODS_OF_POINT["score"], "normalize_score"),
+    "start and stop": ("start", "stop"),
+}
 _SYNCHRONOUS: Final = (
     *("preEnqueue", "queueSort"),
     *("preFilter", "filter", "postFilter", "preScore", "score"),
@@ -45,16 +52,20 @@ class WrongMethod(NamedTuple):
 
 
 def wrong_methods(plugin_class: type[Any]) -> Iterator[WrongMethod]:
-    """Yield each extension point's method in a plugin class that the framework cannot call."""
-    for point, methods in METHODS_OF_POINT.items():
-        for name in (*methods, *(("normalize_score",) if point == "score" else ())):
+    """Yield each method of the framework in a plugin class that the framework cannot call."""
+    for point, methods in _METHODS.items():
+        for name in methods:
             method = getattr(plugin_class, name, None)
             if method is None:
                 continue
             arguments = _ARGUMENTS.get(name, _OTHERS_ARGUMENTS)
-            right = f"def {name}(self, {arguments})"
+            right = f"def {name}({', '.join(filter(None, ('self', arguments)))})"
             if not callable(method) or not _takes(arguments, plugin_class, name, method):
-                what = f"{name}{_signature(method)} does not take ({arguments})"
+                lacks = f"does not take ({arguments})" if arguments else "takes what nobody gives"
+                what = f"{name}{_signature(method)} {lacks}"
+                yield WrongMethod(what, right, is_async=False)
+            if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
+                what = f"{name} has a yield, so a call of it runs nothing: take the yield out"
                 yield WrongMethod(what, right, is_async=False)
             if point in _SYNCHRONOUS and inspect.iscoroutinefunction(method):
                 what = f"{name} is async, which only the binding cycle awaits"
@@ -76,7 +87,7 @@ def _takes(arguments: str, owner: type[Any], name: str, method: Callable[..., An
         signature = inspect.signature(method)
     except ValueError:
         return True
-    count = arguments.count(",") + 1
+    count = arguments.count(",") + 1 if arguments else 0
     bound = isinstance(inspect.getattr_static(owner, name), staticmethod | classmethod)
     try:
         signature.bind(*range(count if bound else count + 1))

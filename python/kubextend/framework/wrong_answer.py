@@ -26,9 +26,12 @@ def wrong_answer(answer: object, expected: str) -> TypeError:
     shown = type(answer).__name__
     if isinstance(answer, bool | int | float | str | bytes):
         shown = f"{shown} {answer!r:.{_LONGEST_SHOWN}}"
-    is_numpy = type(answer).__module__ == "numpy"
-    hint = "; round a float of NumPy yourself: int(score), or scores.astype(int)"
-    return TypeError(f"answered {shown} where {expected} is expected{hint if is_numpy else ''}")
+    hint = ""
+    if type(answer).__module__ == "numpy":
+        hint = "; round a float of NumPy yourself: int(score), or scores.astype(int)"
+    elif isinstance(answer, float):
+        hint = "; round it yourself: int(score)"
+    return TypeError(f"answered {shown} where {expected} is expected{hint}")
 
 
 def close_all(answers: Iterable[object]) -> None:

@@ -6,14 +6,18 @@ A method ``stop`` may be ``async``: then it runs on the event loop.
 import asyncio
 import inspect
 import logging
+import time
 from typing import Any, Final
 
+from kubextend.errors import PluginError
 from kubextend.framework.wrong_answer import wrong_answer
+from kubextend.profile.guarded_calls import guarded, guarded_async
 
 __all__ = ["stop_async", "stop_plugin", "stop_sync", "stops_async"]
 
 _LOGGER = logging.getLogger(__name__)
 
+_POINT: Final = "Stop"
 _STOP_S: Final = 10.0
 
 
@@ -32,21 +36,22 @@ def stops_async(plugin: object) -> bool:
 
 async def stop_async(plugin: Any) -> None:
     """Await a plugin's async method ``stop`` for 10 s at most; log a failure."""
+    until_s = time.monotonic() + _STOP_S
     try:
-        async with asyncio.timeout(_STOP_S):
-            await plugin.stop()
-    except Exception:
-        _LOGGER.exception("stop of plugin %s failed", getattr(plugin, "name", plugin))
+        await guarded_async(plugin, _POINT, plugin.stop, deadline_s=until_s)
+    except PluginError:
+        _LOGGER.exception("stop of plugin %s failed", plugin.name)
 
 
-def stop_sync(plugin: object) -> None:
+def stop_sync(plugin: Any) -> None:
     """Call a plugin's method ``stop``, if the plugin has one; log a failure of the call."""
     stop = getattr(plugin, "stop", None)
     if stop is None:
         return
     try:
-        answer = stop()
-        if inspect.isawaitable(answer):
-            raise wrong_answer(answer, "None")  # noqa: TRY301  logged as any other
-    except Exception:
-        _LOGGER.exception("stop of plugin %s failed", getattr(plugin, "name", plugin))
+        with guarded(plugin, _POINT):
+            answer = stop()
+            if inspect.isawaitable(answer):
+                raise wrong_answer(answer, "None")
+    except PluginError:
+        _LOGGER.exception("stop of plugin %s failed", plugin.name)

@@ -39,6 +39,7 @@ _NODE: Final = "node-0"
 # How alike two names are, from 0 to 1, if one is a mistyped form of the other: fitler, filter.
 _ALIKE: Final = 0.8
 _QUEUED: Final = 12
+_OTHER_METHODS: Final = ("normalize_score", "start", "stop", "unblock", "admission")
 _NUMBER: Final = re.compile(r"\d+")
 
 
@@ -66,7 +67,7 @@ class _Subject:
         plugin: the plugin as it was given.
         options: further arguments of the Cluster that runs the plugin, besides nodes and pods.
         cases: the cases to try.
-        points: the extension points to run.
+        points: the extension points to run, and ``start`` if start and stop are to be run.
     """
 
     plugin: Any
@@ -99,7 +100,8 @@ def conformance(
         args: the plugin's Args, as in ``pluginConfig``, if it is given as a class.
         labels: values by label key for nodes and pods; give the keys that the plugin reads.
         kubernetes_client: the client that the plugin finds as ``handle.kubernetes_client``.
-        without: extension points that are not run, such as a ``bind`` that calls a real API.
+        without: extension points that are not run, such as a ``bind`` that calls a real API;
+            ``start`` leaves out start and stop.
         cases: how many cases to generate.
 
     Raises: AssertionError: the plugin breaks rules; the message lists every broken rule.
@@ -135,33 +137,52 @@ def violations(
     broken = [violation for rule in _FORM for violation in rule(plugin)]
     if broken:
         return broken
-    points = RegisteredPlugin(plugin.name, _class_of(plugin)).extension_points - {*without}
+    points = RegisteredPlugin(plugin.name, _class_of(plugin)).extension_points | {"start"}
     given = {} if args is None else {plugin.name: args}
     options = {"args": given, "kubernetes_client": kubernetes_client}
-    subject = _Subject(plugin, options, [*generated_cases(cases, labels)], points)
+    subject = _Subject(plugin, options, [*generated_cases(cases, labels)], points - {*without})
     try:
-        subject.cluster(subject.cases[0])
-    except Exception as error:  # noqa: BLE001  whatever a constructor raises
-        return [Violation("can be made", f"{type(error).__name__}: {error}")]
-    before = _state_of_class(plugin)
+        [one], [other] = (subject.cluster(subject.cases[0]).plugins for _ in range(2))
+    except KubextendError as error:
+        return [Violation("can be made", str(error))]
+    before = _shared_by_profiles(plugin, one, other)
     broken = [violation for rule in _CONDUCT for violation in _tried(rule, subject)]
-    after = _state_of_class(plugin)
+    after = _shared_by_profiles(plugin, one, other)
     changed = sorted(name for name in after if before.get(name) != after[name])
     if changed:
-        what = f"{', '.join(changed)} of the class changed: make it in __init__, for each profile"
+        what = (
+            f"{', '.join(changed)} changed, and all profiles share it: make an object of its own "
+            "in __init__"
+        )
         broken.append(Violation("keeps its state in the instance", what))
     return broken
 
 
-def _state_of_class(plugin: Any) -> Mapping[str, str]:
-    """Return the values on a plugin's class, as text; all profiles share them."""
+def _shared_by_profiles(plugin: Any, one: object, other: object) -> Mapping[str, str]:
+    """Return what a plugin's class has, and what two instances of it both refer to, as text.
+
+    Args:
+        plugin: the plugin as it was given.
+        one: the plugin of one profile.
+        other: the plugin of another profile.
+    """
     owner = _class_of(plugin)
-    found = ((name, inspect.getattr_static(owner, name)) for name in dir(owner))
+    found = {name: inspect.getattr_static(owner, name) for name in dir(owner)}
+    if one is not other:
+        mine, others = (getattr(each, "__dict__", {}) for each in (one, other))
+        found |= {name: value for name, value in mine.items() if others.get(name) is value}
     return {
-        name: repr(value)
-        for name, value in found
+        name: _shown(value)
+        for name, value in found.items()
         if not (name.startswith("__") or name == "_abc_impl" or callable(value))
     }
+
+
+def _shown(value: object) -> str:
+    """Return a text that changes with a value, also if the value has no ``repr`` of its own."""
+    if type(value).__repr__ is object.__repr__:
+        return repr(getattr(value, "__dict__", None))
+    return repr(value)
 
 
 def _tried(
@@ -203,17 +224,21 @@ def _extends_something(plugin: Any) -> Iterator[Violation]:
 
 def _spells_its_methods(plugin: Any) -> Iterator[Violation]:
     known = {name for names in METHODS_OF_POINT.values() for name in names}
-    missing = [
-        name
-        for name in (*sorted(known), "normalize_score", "start", "stop")
-        if not hasattr(plugin, name)
-    ]
+    missing = [name for name in (*sorted(known), *_OTHER_METHODS) if not hasattr(plugin, name)]
+    letters = {"".join(sorted(name)): name for name in known}
     owner = _class_of(plugin)
+    ours = {*known, *_OTHER_METHODS}
     for name in dir(owner):
-        if name.startswith("_") or name in known or not inspect.isroutine(getattr(owner, name)):
+        if name.startswith("_") or name in ours or not inspect.isroutine(getattr(owner, name)):
             continue
-        for meant in difflib.get_close_matches(name.lower(), missing, 1, _ALIKE):
-            what = f"kubextend never calls {name}: rename it to {meant}, or to something else"
+        close = difflib.get_close_matches(name.lower(), missing, 1, _ALIKE)
+        # Beside the right method, a helper may have a similar name, but hardly the same letters.
+        twisted = letters.get("".join(sorted(name)))
+        if close:
+            what = f"kubextend never calls {name}: rename it to {close[0]}, or to something else"
+            yield Violation("spells its methods", what)
+        elif twisted is not None:
+            what = f"kubextend calls {twisted} and never {name}: take one out, or rename it"
             yield Violation("spells its methods", what)
 
 
@@ -229,7 +254,7 @@ def _has_the_signatures(plugin: Any) -> Iterator[Violation]:
         rule = (
             "is async only from reserve on" if wrong.is_async else "has the framework's signatures"
         )
-        yield Violation(rule, wrong.what)
+        yield Violation(rule, f"{wrong.what}; write {wrong.right}")
 
 
 def _takes_closed_args(plugin: Any) -> Iterator[Violation]:
@@ -370,9 +395,14 @@ def _reserves_soundly(subject: _Subject) -> Iterator[Violation]:
             answer = _called(getattr(plugin, name), state, pod)
         except Exception as error:  # noqa: BLE001  whatever it raises breaks the rule
             so_far = ", ".join(steps[: number + 1])
-            what = f"{type(error).__name__}: {error} in {so_far}"
+            what = (
+                f"{type(error).__name__}: {error} in {so_far}; it is called twice, and without "
+                "reserve: use discard(…) or pop(…, None)"
+            )
             yield Violation("unreserve is idempotent", what)
             return
+        if name == "unreserve" and answer is not None:
+            yield Violation("unreserve answers nothing", f"{answer!r}: return None")
         if name == "reserve" and not isinstance(answer, Status | None):
             yield Violation("reserve answers what it may", f"{answer!r}")
 
@@ -452,6 +482,20 @@ def _enqueues_soundly(subject: _Subject) -> Iterator[Violation]:
             yield Violation("preEnqueue answers what it may", f"{answer!r}")
 
 
+def _starts_soundly(subject: _Subject) -> Iterator[Violation]:
+    if "start" not in subject.points:
+        return
+    with subject.cluster(subject.cases[0]) as cluster:
+        pass
+    for failure in cluster.failures:
+        method = failure.extension_point.lower()
+        advice = 'if it needs a server, test without=["start"]'
+        if "a coroutine" in failure.message:
+            advice = f"write async def {method}(self)"
+        what = f"{method}: {failure.message}; {advice}"
+        yield Violation("starts and stops", what)
+
+
 _FORM: Final = (
     _has_a_name,
     _extends_something,
@@ -461,6 +505,7 @@ _FORM: Final = (
     _declares_resources,
 )
 _CONDUCT: Final = (
+    _starts_soundly,
     _filters_soundly,
     _scores_soundly,
     _both_grains_agree,

@@ -152,7 +152,8 @@ def _made(
     try:
         return plugin.make(args, handle)
     except Exception as error:
-        what = " ".join(f"{type(error).__name__}: {error}".split())
+        kind = "" if isinstance(error, KubextendError) else f"{type(error).__name__}: "
+        what = " ".join(f"{kind}{error}".split())
         profile = f'profile "{resolved.scheduler_name}"'
         message = f'{profile}: plugin "{plugin.name}" cannot be made: {what}'
         raise KubextendError(message) from error

@@ -67,6 +67,16 @@ class Right:
 
     def post_bind(self, state: CycleState, pod: core.Pod, node_name: str) -> None: ...
 
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    def unblock(self, *_: object) -> str:
+        return "another disk"
+
+    def filters(self) -> None:
+        """Help with a name that is near that of a method which is there."""
+
 
 def test_a_plugin_that_keeps_every_rule_passes() -> None:
     testing.conformance(Right, args={"limit": 1})
@@ -114,6 +124,51 @@ def _age(info: QueuedPodInfo) -> int:
     return int(info.timestamp) % 2 + 2 * (len(info.pod.labels) % 2)
 
 
+class _ClosedArgs(BaseModel, extra="forbid"):
+    limit: int = 3
+
+
+SEEN: dict[str, int] = {}
+
+
+def _shares_what_the_module_has(self: Any) -> None:
+    self.seen = SEEN
+
+
+def _counts_in_what_it_shares(self: Any, state: Any, pod: Any, node: Any) -> None:
+    self.seen[str(len(self.seen))] = 1
+
+
+class _Counter:
+    """A counter whose text says nothing of what it has counted."""
+
+    counted = 0
+
+
+def _counts_in_an_object(self: Any, state: Any, pod: Any, node: Any) -> None:
+    self.counter.counted += 1
+
+
+async def _yields_async(self: Any, *_: object) -> Any:
+    yield
+
+
+def _yields(self: Any, state: Any, pod: Any, node: Any) -> Any:
+    yield
+
+
+async def _coroutine() -> None: ...
+
+
+def _fails(self: Any) -> None:
+    message = "no route"
+    raise OSError(message)
+
+
+def _raises_at_the_end(self: Any, state: Any, pod: Any, node_name: Any) -> None:
+    self.reserved.remove(pod.uid)
+
+
 def _once(self: Any, state: Any, pod: Any, node_name: Any) -> None:
     self.reserved = getattr(self, "reserved", 0) - 1
     if self.reserved < -2:
@@ -152,7 +207,99 @@ def _once(self: Any, state: Any, pod: Any, node_name: Any) -> None:
         (
             broken(filter=_counts_on_the_class, seen=0),
             "keeps its state in the instance",
-            "seen of the class changed: make it in __init__",
+            "seen changed, and all profiles share it: make an object of its own in __init__",
+        ),
+        (
+            broken(filter=_counts_in_what_it_shares, __init__=_shares_what_the_module_has),
+            "keeps its state in the instance",
+            "seen changed, and all profiles share it: make an object of its own in __init__",
+        ),
+        (
+            broken(filter=_counts_in_an_object, counter=_Counter()),
+            "keeps its state in the instance",
+            "counter changed",
+        ),
+        (
+            broken(filter=_nothing, fitler=_nothing),
+            "spells its methods",
+            "kubextend calls filter and never fitler: take one out, or rename it",
+        ),
+        (
+            broken(filter=_nothing, unblok=_nothing),
+            "spells its methods",
+            "kubextend never calls unblok: rename it to unblock",
+        ),
+        (
+            broken(score=lambda *_: 0, start=lambda _: _coroutine()),
+            "starts and stops",
+            "start: TypeError: answered a coroutine where None is expected",
+        ),
+        (
+            broken(score=lambda *_: 0, start=lambda _: _coroutine()),
+            "starts and stops",
+            "write async def start(self)",
+        ),
+        (
+            broken(score=lambda *_: 0, stop=lambda _: _coroutine()),
+            "starts and stops",
+            "stop: TypeError: answered a coroutine",
+        ),
+        (
+            broken(score=lambda *_: 0, start=_fails),
+            "starts and stops",
+            'start: OSError: no route; if it needs a server, test without=["start"]',
+        ),
+        (
+            broken(score=lambda *_: 0, start=_yields_async),
+            "has the framework's signatures",
+            "start has a yield, so a call of it runs nothing: take the yield out",
+        ),
+        (
+            broken(score=lambda *_: 0, stop=lambda _, handle: None),
+            "has the framework's signatures",
+            "takes what nobody gives; write def stop(self)",
+        ),
+        (
+            broken(reserve=lambda *_: None, unreserve=_yields),
+            "has the framework's signatures",
+            "unreserve has a yield",
+        ),
+        (
+            broken(reserve=lambda *_: None, unreserve=lambda *_: Status.success()),
+            "unreserve answers nothing",
+            "return None",
+        ),
+        (
+            broken(
+                __init__=lambda self: setattr(self, "reserved", set()),
+                reserve=lambda self, _, pod, __: self.reserved.add(pod.uid),
+                unreserve=_raises_at_the_end,
+            ),
+            "unreserve is idempotent",
+            "use discard(…) or pop(…, None)",
+        ),
+        (
+            broken(filter=_three),
+            "is async only from reserve on",
+            "write def filter(self, state, pod, node)",
+        ),
+        (
+            broken(filter=_nothing, __init__=lambda _, args: None),
+            "can be made",
+            'write class Args(BaseModel, extra="forbid") into the class',
+        ),
+        (
+            broken(
+                filter=_nothing,
+                Args=type("Args", (BaseModel,), {"model_config": {"extra": "forbid"}}),
+            ),
+            "can be made",
+            "the class has Args: write def __init__(self, args)",
+        ),
+        (
+            broken(score=lambda *_: 1.5),
+            "does not raise",
+            "round it yourself: int(score)",
         ),
         (
             broken(score=lambda *_: _NUMPY_7),
@@ -310,6 +457,7 @@ def test_a_broken_rule_is_found_and_named(plugin: type, rule: str, what: str) ->
 def test_a_point_that_is_left_out_is_not_run() -> None:
     plugin = broken(bind=lambda *_: 1 / 0, score=lambda *_: 0)
     testing.conformance(plugin, without=["bind"])
+    testing.conformance(broken(score=lambda *_: 0, start=_fails), without=["start"])
 
 
 def test_two_plugins_that_differ_on_one_case_are_told_apart() -> None:
