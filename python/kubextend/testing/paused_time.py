@@ -21,8 +21,6 @@ _T = TypeVar("_T")
 _Events = list[tuple[selectors.SelectorKey, int]]
 
 _BEGIN_S: Final = 1000.0
-# A sum of floats may miss the time of a timer by a little.
-_ROUNDING_S: Final = 1e-6
 _LONGEST_CALL_S: Final = 60.0
 
 
@@ -132,7 +130,7 @@ class PausedLoop(asyncio.SelectorEventLoop):
             raise TimeoutError(message)
         if events := select(0):
             return events
-        if timeout is not None and self._paused.now_s + timeout <= self._until_s + _ROUNDING_S:
+        if timeout is not None and self._paused.now_s + timeout <= self._until_s:
             self._paused.now_s += timeout
         else:
             self._paused.now_s = self._until_s

@@ -221,7 +221,8 @@ class Slow:
     name = "Slow"
 
     async def pre_bind(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
-        await asyncio.sleep(float(pod.labels["seconds"]))
+        for _ in range(2):
+            await asyncio.sleep(float(pod.labels["seconds"]) / 2)
         await asyncio.to_thread(str)
 
 
