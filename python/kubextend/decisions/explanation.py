@@ -389,7 +389,13 @@ def _unblocks(facts: Facts) -> Iterator[str]:
     for each in decisions.get("lacks") or ():
         yield f"{each['plugin']}: {each['lacks']}"
     for near in decisions.get("nearest") or ():
-        lacks = "; ".join(
-            f"{each['lacks'] or each['reason']} ({each['plugin']})" for each in near["lacks"]
-        )
-        yield f"node {near['node']} lacks {lacks}"
+        node, said = near["node"], near["lacks"]
+        lacks = [f"{each['lacks']} ({each['plugin']})" for each in said if each["lacks"]]
+        # A plugin without a method ``unblock`` has given a reason, and says nothing else.
+        reasons = [
+            f"{each['plugin']} rejects node {node}: {each['reason']}"
+            for each in said
+            if not each["lacks"]
+        ]
+        first = [f"node {node} lacks {'; '.join(lacks)}"] if lacks else []
+        yield "; ".join([*first, *reasons])

@@ -131,3 +131,23 @@ def test_what_plugins_say_would_unblock_the_pod_is_told() -> None:
         nearest=[{"node": "n", "lacks": [{"plugin": "P", "reason": "no ssd", "lacks": "disk"}]}],
     )
     assert explain(given).unblock == ["G: 2 pods", "node n lacks disk (P)"]
+
+
+@pytest.mark.parametrize(
+    ("lacks", "line"),
+    [
+        ((("P", "no ssd", ""),), "P rejects node n: no ssd"),
+        (
+            (("P", "no ssd", "disk=ssd"), ("Q", "another team", ""), ("R", "full", "2 cpu")),
+            "node n lacks disk=ssd (P); 2 cpu (R); Q rejects node n: another team",
+        ),
+    ],
+)
+def test_a_plugin_that_cannot_say_what_is_lacking_is_told_with_its_reason(
+    lacks: tuple[tuple[str, str, str], ...], line: str
+) -> None:
+    given = facts(OURS, call(nodes=rejected(3)))
+    assert given.decisions is not None
+    said = [dict(zip(("plugin", "reason", "lacks"), each, strict=True)) for each in lacks]
+    given.decisions.update(nearest=[{"node": "n", "lacks": said}])  # type: ignore[attr-defined]
+    assert explain(given).unblock == [line]
