@@ -85,6 +85,17 @@ def test_what_is_known_of_a_version_is_said(
     assert list(kube_version(newest)) == []
 
 
+@pytest.mark.parametrize("said", ["v0.0.0-master+$Format:%H$", "v0.0.0"])
+def test_an_api_that_does_not_know_its_version_is_no_reason_for_another_kubextend(
+    said: str, tmp_path: Path
+) -> None:
+    examined = Examined(loaded(tmp_path))
+    examined.__dict__["server_version"] = said
+    [problem] = kube_version(examined)
+    assert (problem.verdict, problem.hint) == (Verdict.SKIPPED, "give --kube-version")
+    assert "does not know its version" in problem.message
+
+
 class Reads:
     name = "Reads"
     informers = ("persistentvolumeclaims", "example.com/v1/groups")

@@ -14,6 +14,9 @@ __all__ = ["certificate_name", "kube_version", "node_mode", "scheduler_file"]
 
 # The oldest version with which the e2e tests run.
 _TESTED_FROM = KubeVersion(1, 33)
+# What a kube-apiserver says that was built without its version.
+# Source: kubernetes v1.36 staging/src/k8s.io/component-base/version/base.go
+_UNKNOWN_VERSION = "v0.0.0"
 _SERVES_GATE_POLICY = KubeVersion(1, 36)
 
 
@@ -31,6 +34,11 @@ def kube_version(examined: Examined) -> Iterator[Problem]:
     text = examined.server_version
     if text is None:
         yield skipped("kube-scheduler's version is not known", "give --kube-version")
+        return
+    if text.startswith(_UNKNOWN_VERSION):
+        yield skipped(
+            f"kube-apiserver does not know its version: it says {text}", "give --kube-version"
+        )
         return
     try:
         version = KubeVersion.parse(text)
