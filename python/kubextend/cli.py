@@ -67,6 +67,18 @@ class _Commands(click.Group):
             ctx.exit(_INTERRUPTED)
 
 
+class _WithConfig(click.Command):
+    """A command that takes its configuration as an option, and says so to whoever gives a file."""
+
+    allow_extra_args = True
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        left = super().parse_args(ctx, args)
+        if ctx.args:
+            ctx.fail(f"unexpected argument {ctx.args[0]}: name a file with --config {ctx.args[0]}")
+        return left
+
+
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="kubextend")
 def main() -> None:
@@ -95,7 +107,7 @@ _with_admission_option = click.option(
 )
 
 
-@main.command()
+@main.command(cls=_WithConfig)
 @_config_option
 @click.option("--host", help="Address to listen on.  [default: from the file, else 127.0.0.1]")
 @click.option("--port", type=click.IntRange(1, 65535), help="[default: from the file, else 8888]")
@@ -173,7 +185,7 @@ def check(*, file: Path, scheduler: Path | None, rbac: bool) -> None:
     click.echo(f"{scheduler} fits: kube-scheduler calls kubextend as this configuration says")
 
 
-@main.command()
+@main.command(cls=_WithConfig)
 @_config_option
 @click.option(
     "--scheduler", type=click.Path(path_type=Path), help="kube-scheduler's own configuration."
@@ -227,7 +239,7 @@ def schema() -> None:
     click.echo(json.dumps(json_schema(IN_TREE), indent=2))
 
 
-@main.command("scheduler-config")
+@main.command("scheduler-config", cls=_WithConfig)
 @_config_option
 @click.option(
     "--url-prefix", help="Where kube-scheduler finds kubextend.  [default: from the file]"
@@ -274,7 +286,7 @@ def scheduler_config(
     click.echo(f"note: a Policy has no profiles; --scheduler-name gives one of: {names}", err=True)
 
 
-@main.command()
+@main.command(cls=_WithConfig)
 @_config_option
 @click.option(
     "--kube-version",
@@ -429,7 +441,7 @@ def prioritize(
 _kubeconfig_option = click.option("--kubeconfig", help="Use the Kubernetes API with this file.")
 
 
-@main.command()
+@main.command(cls=_WithConfig)
 @_config_option
 @_kubeconfig_option
 @_output_option
@@ -552,7 +564,7 @@ def ungate(
         raise click.ClickException(message)
 
 
-@main.command()
+@main.command(cls=_WithConfig)
 @_config_option
 @_output_option
 def plugins(config_file: Path | None, output: _Output) -> None:

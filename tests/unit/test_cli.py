@@ -708,3 +708,18 @@ def test_files_of_the_machine_where_it_will_run_are_noted_and_not_needed(
     served = run("serve", "--config", str(file))
     assert served.exit_code == 1
     assert "server.tls.certFile: cannot be read: No such file or directory" in served.stderr
+
+
+@pytest.mark.parametrize("command", ["serve", "scheduler-config", "doctor", "admission"])
+def test_a_file_that_is_no_option_is_answered_with_the_option(command: str) -> None:
+    refused = run(command, "kubextend.yaml")
+    assert refused.exit_code == 2
+    said = "unexpected argument kubextend.yaml: name a file with --config kubextend.yaml"
+    assert said in refused.stderr
+
+
+def test_python_runs_the_command_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kubextend", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("kubextend, version ")
