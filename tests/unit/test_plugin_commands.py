@@ -214,7 +214,7 @@ profiles:
     ("asked", "says"),
     [
         ("raise ValueError('no\\n licence')", "cannot be made: ValueError: no licence"),
-        ("handle.pods()", "cannot be made: KubextendError: set needs_pods = True on Picky"),
+        ("handle.pods()", "cannot be made: set needs_pods = True on Picky"),
     ],
 )
 def test_check_makes_the_plugins(
