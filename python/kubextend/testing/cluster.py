@@ -18,9 +18,9 @@ from typing import Any, Self
 from kubextend import core
 from kubextend.config import ExtenderConfiguration
 from kubextend.errors import PluginError
-from kubextend.framework.handle import ClusterPorts, HeldPod
+from kubextend.framework.handle import ClusterPorts, Handle, HeldPod
 from kubextend.metrics import Metrics
-from kubextend.profile import PluginStarts
+from kubextend.profile import PluginLimits, PluginStarts
 from kubextend.profile.stops import stop_plugin
 from kubextend.testing.failures import recorded_in
 from kubextend.testing.given_plugins import PluginLike, configuration_of
@@ -46,6 +46,7 @@ from kubextend.testing.stand_ins import (
 )
 from kubextend.verbs import Verbs
 from kubextend.verbs.configured import build_verbs, handle_of, memory_of, waiting_pods_of
+from kubextend.verbs.plugin_failures import Failures
 
 __all__ = ["Cluster", "FilterResult", "Outcome"]
 
@@ -175,38 +176,17 @@ class Cluster:
             kubernetes_client=lambda: kubernetes_client,
             in_thread=at_once,
         )
-        self._clock = Clock()
-        metrics = Metrics()
-        limits = PausedLimits(self._clock, metrics.plugin_calls)
-        memory = memory_of(
-            config,
-            ports,
-            metrics,
-            waiting_pods=waiting_pods_of(config),
-            limits=limits,
-            clock=self._clock,
-        )
-        self.handle = handle_of(config, ports, memory, metrics)
-        self._starts = starts = list[PluginStarts]()
-        self.verbs = build_verbs(
-            config,
-            ports,
-            memory=memory,
-            metrics=metrics,
-            not_started=lambda: [name for each in starts for name in each.names()],
-            handle=self.handle,
-        )
+        self._clock, self._starts = Clock(), list[PluginStarts]()
+        self.handle, self.verbs = _made(config, ports, self._clock, self._starts)
         self._attempts: dict[str, _Attempt] = {}
         # A loop is made at its first use, because it holds file descriptors.
         self._loops: list[PausedLoop] = []
-        self._finish = weakref.finalize(self, _finish, self._loops, limits)
+        self._finish = weakref.finalize(self, _finish, self._loops, self.verbs.limits)
 
     def __enter__(self) -> Self:
         """Start the plugins; a start that fails is repeated in ``advance``, as in a server."""
-        failures = self.failures
-        starts = PluginStarts(
-            self.plugins, self.verbs.limits, lambda error, _: failures.append(error)
-        )
+        note = Failures(self.verbs.metrics).note
+        starts = PluginStarts(self.plugins, self.verbs.limits, note)
         self._starts.append(starts)
         self._starting = self._loop.create_task(starts.run())
         self._settle()
@@ -492,6 +472,41 @@ class Cluster:
         return json.dumps(body).encode()
 
 
+def _made(
+    config: ExtenderConfiguration,
+    ports: ClusterPorts,
+    clock: Clock,
+    starts: Sequence[PluginStarts],
+) -> tuple[Handle, Verbs]:
+    """Make the verbs of a configuration as a server does, but for the clock, and their Handle.
+
+    Args:
+        config: a loaded and checked configuration.
+        ports: the cluster of the test.
+        clock: the clock of the test.
+        starts: know which plugins have not started; may get entries later.
+    """
+    metrics = Metrics()
+    memory = memory_of(
+        config,
+        ports,
+        metrics,
+        waiting_pods=waiting_pods_of(config),
+        limits=PausedLimits(clock, metrics.plugin_calls),
+        clock=clock,
+    )
+    handle = handle_of(config, ports, memory, metrics)
+    verbs = build_verbs(
+        config,
+        ports,
+        memory=memory,
+        metrics=metrics,
+        not_started=lambda: [name for each in starts for name in each.names()],
+        handle=handle,
+    )
+    return handle, verbs
+
+
 async def _bound(verbs: Verbs, store: core.PodStore, manifest: Manifest, node: str) -> str:
     """Bind a pod, and return the Error of bind; empty if the pod is bound, as the store then says.
 
@@ -513,7 +528,7 @@ async def _bound(verbs: Verbs, store: core.PodStore, manifest: Manifest, node: s
     return error
 
 
-def _finish(loops: Iterable[PausedLoop], limits: PausedLimits) -> None:
+def _finish(loops: Iterable[PausedLoop], limits: PluginLimits) -> None:
     """End what a cluster left: pods that wait give up what they reserved, and threads end."""
     for loop in loops:
         _cancel_all(loop)
