@@ -85,7 +85,7 @@ def build(module: Path, packages: Mapping[str, str], into: Path) -> None:
         return
     go = shutil.which("go")
     if go is None:
-        message = "the e2e tests build kube-scheduler: a Go toolchain has to be on the PATH"
+        message = "the e2e tests build their programs: a Go toolchain has to be on the PATH"
         raise RuntimeError(message)
     into.mkdir(parents=True, exist_ok=True)
     for name, package in packages.items():

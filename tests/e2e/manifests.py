@@ -11,6 +11,7 @@ from .kubeapi import APPLY, Api, Object
 from .workbench import until
 
 DEPLOY = ROOT / "deploy"
+CHART = DEPLOY / "helm"
 HELLO_WORLD = DEPLOY / "examples" / "hello-world"
 QUEUE_SORT = DEPLOY / "examples" / "queue-sort"
 ELASTIC_QUOTAS = DEPLOY / "examples" / "capacity-scheduling" / "elasticquotas.yaml"

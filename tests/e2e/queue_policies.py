@@ -26,6 +26,12 @@ def install_queue(plane: ControlPlane) -> None:
     for path, manifest in sorted(objects(), key=lambda found: found[1]["kind"] != "Namespace"):
         if path.parent == DEPLOY / "queue" and is_served(manifest["kind"]):
             apply(api, manifest)
+    await_queue(plane)
+
+
+def await_queue(plane: ControlPlane) -> None:
+    """Return once the policies of deploy/queue are in force, which some version may not serve."""
+    api = plane.api
     namespace = {"metadata": {"name": PROBE, "labels": QUEUED}}
     apply(api, {"apiVersion": "v1", "kind": "Namespace", **namespace})
     if is_served(GATE_POLICY):

@@ -324,6 +324,8 @@ def test_the_image_and_the_manifests_agree_on_user_paths_and_version() -> None:
     assert "USER 65532:65532" in image
     assert set(re.findall(r"runAs(?:User|Group): (\d+)", manifests)) == {"65532"}
     assert set(re.findall(r"kubextend:(\d[\d.]*)", image + manifests)) == {version}
+    (chart,) = documents(DEPLOY / "helm/Chart.yaml")
+    assert (chart["version"], chart["appVersion"]) == (version, version)
     (rust_version,) = re.findall(r'rust-version = "(.*)"', (ROOT / "Cargo.toml").read_text())
     (rust_image,) = re.findall(r"^FROM rust:(\d+\.\d+)", image, re.MULTILINE)
     assert tuple(map(int, rust_image.split("."))) >= tuple(map(int, rust_version.split(".")))
