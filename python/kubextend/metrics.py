@@ -475,6 +475,11 @@ class Metrics:
             ("sha256",),
             registry=self.registry,
         )
+        self.configuration_refused = Gauge(
+            "kubextend_configuration_refused",
+            "1 if the configuration file was refused as it is now, and an older one is in use.",
+            registry=self.registry,
+        )
         self.in_flight = Gauge(
             "kubextend_requests_in_flight_bytes",
             "Bytes that requests hold which are not yet answered to their end.",

@@ -141,6 +141,7 @@ class Reloader:
             self._last = data
             return []
         self._settled = data
+        self.metrics.configuration_refused.set(0)
         try:
             new = await asyncio.to_thread(self.file.load)
             if (new, new.resolved) == (self.config, self.config.resolved):
@@ -148,16 +149,20 @@ class Reloader:
             replaced = await self._take_over(new)
         except KubextendError as error:
             _LOGGER.error("the configuration file changed; the old one stays in use: %s", error)  # noqa: TRY400  the file is wrong, not kubextend
-            self.metrics.reloads("refused").inc()
+            self._refused()
         except Exception:
             _LOGGER.exception("the configuration file changed; the old one stays in use")
-            self.metrics.reloads("refused").inc()
+            self._refused()
         else:
             names = _listed(sorted(profile.scheduler_name for profile in replaced))
             _LOGGER.info("the changed configuration file is in use; replaced profiles: %s", names)
             self.metrics.reloads("taken").inc()
             return replaced
         return []
+
+    def _refused(self) -> None:
+        self.metrics.reloads("refused").inc()
+        self.metrics.configuration_refused.set(1)
 
     def _bytes(self) -> bytes:
         """Return the bytes of the file; empty if it cannot be read, as while it is replaced."""

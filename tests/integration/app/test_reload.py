@@ -156,6 +156,10 @@ class Server:
         )
         return value or 0.0
 
+    def refuses(self) -> bool:
+        """Return whether the metrics say that the file as it is now is not in use."""
+        return self.metrics.registry.get_sample_value("kubextend_configuration_refused") == 1
+
 
 def test_a_changed_file_is_in_use_at_the_second_look_that_finds_it() -> None:
     server = Server(File(wants("red")))
@@ -228,9 +232,23 @@ def test_a_file_that_cannot_be_taken_over_changes_nothing_and_is_named_once(
     assert "the old one stays in use" in record.getMessage()
     assert server.kept() == ["red"]
     assert (server.counted("taken"), server.counted("refused")) == (0, 1)
+    assert server.refuses()
     file.write(wants("green"))
     server.look()
     assert server.kept() == ["green"]
+    assert not server.refuses()
+
+
+def test_a_refused_file_that_becomes_the_old_one_again_is_refused_no_more() -> None:
+    file = File(wants("red"))
+    server = Server(file)
+    good, file.text = file.text, "{"
+    server.look()
+    assert server.refuses()
+    file.text = good
+    server.look()
+    assert not server.refuses()
+    assert (server.counted("taken"), server.counted("refused")) == (0, 1)
 
 
 def test_a_missing_file_changes_nothing_and_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
