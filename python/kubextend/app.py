@@ -400,6 +400,14 @@ class App:
         ]
 
 
+def _told_of_refusals(side: _ClusterSide | None) -> Callable[[str], None]:
+    """Return what writes an Event on this process's own pod; outside of a pod nobody is told."""
+    pod = cluster.own_pod_reference()
+    if side is None or pod is None:
+        return lambda _: None
+    return partial(side.events.configuration_refused, pod)
+
+
 def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) -> App:
     """Build the server that a configuration describes, without starting it.
 
@@ -433,7 +441,10 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
         config, ports, memory=memory, metrics=metrics, not_started=not_started, handle=handle
     )
     make = partial(_remade, handle=handle, metrics=metrics)
-    reloader = None if file is None else Reloader(config, file, verbs, make, stop_plugin, metrics)
+    tell = _told_of_refusals(side)
+    reloader = (
+        None if file is None else Reloader(config, file, verbs, make, stop_plugin, metrics, tell)
+    )
     starts = PluginStarts(verbs.profiles.plugins, verbs.limits, failures.note)
     queue = None if side is None else _queue(config, verbs, side)
     checks = _readiness_checks(verbs.readiness, starts, side)

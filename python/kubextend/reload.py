@@ -103,6 +103,7 @@ class Reloader:
         make: makes a profile of a configuration, or raises KubextendError.
         stop: stops a plugin.
         metrics: counts the changed files.
+        tell: tells people why a changed file is refused, beside the log and the metrics.
         sleep: waits the given seconds.
         retired: replaced profiles whose plugins are not stopped yet.
     """
@@ -113,6 +114,7 @@ class Reloader:
     make: Callable[[ExtenderConfiguration, ResolvedProfile], Profile]
     stop: Callable[[object], Awaitable[None]]
     metrics: Metrics
+    tell: Callable[[str], None]
     sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep
     retired: list[Profile] = field(default_factory=list)
     # The bytes of the file at the last look, and when it was last taken over or refused.
@@ -149,10 +151,10 @@ class Reloader:
             replaced = await self._take_over(new)
         except KubextendError as error:
             _LOGGER.error("the configuration file changed; the old one stays in use: %s", error)  # noqa: TRY400  the file is wrong, not kubextend
-            self._refused()
-        except Exception:
+            self._refused(str(error))
+        except Exception as error:
             _LOGGER.exception("the configuration file changed; the old one stays in use")
-            self._refused()
+            self._refused(f"{type(error).__name__}: {error}")
         else:
             names = _listed(sorted(profile.scheduler_name for profile in replaced))
             _LOGGER.info("the changed configuration file is in use; replaced profiles: %s", names)
@@ -160,7 +162,8 @@ class Reloader:
             return replaced
         return []
 
-    def _refused(self) -> None:
+    def _refused(self, why: str) -> None:
+        self.tell(f"the configuration file changed; the old one stays in use: {why}")
         self.metrics.reloads("refused").inc()
         self.metrics.configuration_refused.set(1)
 

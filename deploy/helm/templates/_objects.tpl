@@ -103,13 +103,6 @@ kubectl apply, the object of the content before stays, for the pods that still n
 {{- range $pod.volumes }}
 {{- if .configMap }}{{ $_ := set .configMap "name" (get $.maps .configMap.name) }}{{ end }}
 {{- end }}
-{{- if .values.leader }}
-{{- $env := list }}
-{{- range $variable, $field := dict "POD_NAME" "metadata.name" "POD_NAMESPACE" "metadata.namespace" }}
-{{- $env = append $env (dict "name" $variable "valueFrom" (dict "fieldRef" (dict "fieldPath" $field))) }}
-{{- end }}
-{{- $_ := set (first $pod.containers) "env" $env }}
-{{- end }}
 {{- $_ := mergeOverwrite $pod (deepCopy .values.podSpec) }}
 {{- end }}
 

@@ -35,6 +35,7 @@ from kubextend.cluster.review import (
 )
 from kubextend.cluster.ungater import Fate, Ungater, ungate
 from kubextend.errors import ClusterError
+from kubextend.framework.events import Regarding
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -74,6 +75,7 @@ __all__ = [
     "missing_rights",
     "own_namespace",
     "own_pod",
+    "own_pod_reference",
     "pod_events",
     "read_manifest",
     "server_version",
@@ -108,6 +110,15 @@ def own_pod() -> PodName:
         )
         raise ClusterError(message)
     return PodName(namespace, name)
+
+
+def own_pod_reference() -> Regarding | None:
+    """Return the reference to the pod that this process runs in, for Events about the pod.
+
+    Returns: None if the environment does not have the pod's namespace, name and UID.
+    """
+    names = own_namespace() or "", os.environ.get("POD_NAME", ""), os.environ.get("POD_UID", "")
+    return Regarding("v1", "Pod", *names) if all(names) else None
 
 
 def unconnected_client() -> ApiClient:

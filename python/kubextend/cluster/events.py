@@ -1,9 +1,9 @@
 """Writes Events of kubextend about pods, and Events of plugins about any object.
 
-kubextend itself writes Events on pods that Permit plugins hold, and on pods whose scheduling gate
-cannot be removed. `kubectl describe` shows the Events. A thread of its own sends the Events, so
-that no caller waits. An Event that the API refuses is lost, which does not change how the pod is
-scheduled.
+kubextend itself writes Events on pods that Permit plugins hold, on pods whose scheduling gate
+cannot be removed, and on its own pod. `kubectl describe` shows the Events. A thread of its own
+sends the Events, so that no caller waits. An Event that the API refuses is lost, which does not
+change how the pod is scheduled.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from kubextend.cluster.api_call import (
 from kubextend.cluster.event_correlator import EventCorrelator
 from kubextend.cluster.write_queue import TokenBucket, WaitingWrites, Write, WriteQueue, WriteStats
 from kubextend.framework.events import PluginEvent, Regarding
+from kubextend.framework.informer import Owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -144,6 +145,18 @@ class EventRecorder:
             why: the reason, one sentence.
         """
         self._write(f"{pod.uid} set aside", pod, set_aside(why))
+
+    def configuration_refused(self, pod: Regarding, why: str) -> None:
+        """Queue an Event on the pod of kubextend that refuses its changed configuration file.
+
+        The call never waits and never raises.
+
+        Args:
+            pod: the pod that this process runs in.
+            why: the reason, a sentence for each mistake.
+        """
+        reason, action = "ConfigurationRefused", "Reloading"
+        self.record(PluginEvent(Owner(CONTROLLER), pod, "Warning", reason, action, why))
 
     def record(self, event: PluginEvent) -> None:
         """Queue an Event of a plugin, or count it in an earlier one; never wait or raise.

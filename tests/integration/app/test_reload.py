@@ -127,6 +127,8 @@ class Server:
         built = app.build(file.load(), file)
         assert built._reloader is not None
         self.verbs, self.reloader, self.metrics = built.verbs, built._reloader, built.metrics
+        self.told: list[str] = []
+        self.reloader.tell = self.told.append
         asyncio.run(built._starts.run())
 
     def look(self, times: int = 2) -> list[Profile]:
@@ -233,6 +235,7 @@ def test_a_file_that_cannot_be_taken_over_changes_nothing_and_is_named_once(
     assert server.kept() == ["red"]
     assert (server.counted("taken"), server.counted("refused")) == (0, 1)
     assert server.refuses()
+    assert server.told == [record.getMessage()]
     file.write(wants("green"))
     server.look()
     assert server.kept() == ["green"]
@@ -445,6 +448,7 @@ class Numbered:
 
 def test_a_pod_that_permit_holds_ends_with_the_plugin_that_holds_it() -> None:
     stopped: list[object] = []
+    told: list[str] = []
 
     async def scenario() -> None:
         held, replaced, never = (asyncio.Event() for _ in range(3))
@@ -466,7 +470,9 @@ def test_a_pod_that_permit_holds_ends_with_the_plugin_that_holds_it() -> None:
         def make(new: ExtenderConfiguration, _: ResolvedProfile) -> Profile:
             return app.build_verbs(new).profiles.by_scheduler_name["default-scheduler"]
 
-        reloader = Reloader(holding(0), Numbered(), verbs, make, stop, Metrics(), sleep)
+        reloader = Reloader(
+            holding(0), Numbered(), verbs, make, stop, Metrics(), told.append, sleep
+        )
         verbs.filter(json.dumps(FILTER).encode())
         binding = asyncio.create_task(verbs.bind(json.dumps(BIND).encode()))
         await held.wait()
@@ -492,7 +498,7 @@ def test_a_pod_that_permit_holds_ends_with_the_plugin_that_holds_it() -> None:
 
 def test_a_replaced_plugin_is_stopped_once_no_pod_is_bound_with_it() -> None:
     async def scenario() -> None:
-        stopped = asyncio.Event()
+        stopped, told = asyncio.Event(), list[str]()
         busy, waits = [True, True, False], []
 
         async def sleep(seconds: float) -> None:
@@ -511,7 +517,9 @@ def test_a_replaced_plugin_is_stopped_once_no_pod_is_bound_with_it() -> None:
         def make(new: ExtenderConfiguration, _: ResolvedProfile) -> Profile:
             return app.build_verbs(new).profiles.by_scheduler_name["default-scheduler"]
 
-        reloader = Reloader(holding(0), Numbered(), verbs, make, stop, Metrics(), sleep)
+        reloader = Reloader(
+            holding(0), Numbered(), verbs, make, stop, Metrics(), told.append, sleep
+        )
         watching = asyncio.create_task(reloader.watch())
         await stopped.wait()
         assert reloader.retired == []
