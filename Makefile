@@ -196,7 +196,7 @@ lock: build/environment ## pin the newest versions that pyproject.toml and Cargo
 	cargo update
 	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-header --group tools pyproject.toml --output-file requirements-dev.lock
-	for group in docs audit; do \
+	for group in docs audit release; do \
 		$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes \
 			--no-header --group pyproject.toml:$$group --output-file requirements-$$group.lock; \
 	done
@@ -229,10 +229,26 @@ deny: ## check licences, sources and known vulnerabilities of crates; builds car
 	command -v cargo-deny > /dev/null || cargo install --quiet --locked cargo-deny@$(CARGO_DENY)
 	cargo deny --all-features check
 
+build/release-environment: requirements-release.lock
+	$(PYTHON) -m venv build/release-venv
+	build/release-venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-release.lock
+	mkdir -p build && touch $@
+
+# PROCESSORS="x86_64 aarch64" builds for both, on either of them.
+PROCESSORS ?= $(shell uname -m)
+
 .PHONY: wheels
-wheels: build/environment ## build a wheel that runs on any Linux of this processor into build/wheels
-	$(BIN)/uv run --no-project --with 'maturin[zig]>=1.16,<2' maturin build --release --locked --zig \
-		--compatibility manylinux_2_28 --out build/wheels
+wheels: build/release-environment ## build a wheel that runs on any Linux of this processor into build/wheels
+	for processor in $(PROCESSORS); do \
+		target=$$processor-unknown-linux-gnu; \
+		[ -d "$$(rustc --print target-libdir --target $$target)" ] || rustup target add $$target; \
+		PATH="$$PWD/build/release-venv/bin:$$PATH" maturin build --release --locked --zig \
+			--target $$target --compatibility manylinux_2_28 --out build/wheels; \
+	done
+
+.PHONY: test-wheels
+test-wheels: wheels ## install the wheel without Rust, and have a request answered within 10 s of the install's start
+	$(PYTHON) -m tests.wheels build/wheels
 
 .PHONY: clean
 clean: ## remove everything that was built

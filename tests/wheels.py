@@ -1,0 +1,123 @@
+"""Installs kubextend's wheel where there is no Rust, and has kubextend answer a request.
+
+``python -m tests.wheels FOLDER`` makes a virtual environment, gives pip the wheel of this processor
+and no cache, starts the server and calls filter. From pip's start to the answer may pass 10 s, most
+of which pip takes to fetch and to install. A wheel of another processor is only looked at.
+"""
+
+import json
+import os
+import platform
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+import venv
+import zipfile
+from pathlib import Path
+
+MOST_S = 10.0
+CONFIG = """
+apiVersion: kubextend.dev/v1alpha1
+kind: ExtenderConfiguration
+server: {{port: {port}}}
+profiles:
+- plugins:
+    filter:
+      enabled:
+      - name: HighCommPodFilter
+"""
+NODES = [
+    {"metadata": {"name": "plain"}},
+    {"metadata": {"name": "rdma", "labels": {"node.kubernetes.io/rdma-enabled": "true"}}},
+]
+POD = {"metadata": {"name": "p", "namespace": "n", "uid": "u", "labels": {"high-comm": "yes"}}}
+# The field e_machine in the head of an ELF file.
+MACHINES = {"x86_64": 62, "aarch64": 183}
+
+
+def main() -> None:
+    wheels = sorted(Path(sys.argv[1]).glob("kubextend-*.whl"))
+    own = [wheel for wheel in wheels if wheel.stem.endswith(platform.machine())]
+    for wheel in wheels:
+        looked_at(wheel)
+    if len(own) != 1:
+        sys.exit(f"{len(own)} wheels of {platform.machine()} in {sys.argv[1]}, and not one")
+    with tempfile.TemporaryDirectory() as folder:
+        took_s, install_s = answered(own[0], Path(folder))
+    took = f"an answer {took_s:.1f} s after the start of pip, which took {install_s:.1f} s"
+    sys.stdout.write(f"{took}\n")
+    if took_s > MOST_S:
+        sys.exit(f"more than {MOST_S:.0f} s")
+
+
+def looked_at(wheel: Path) -> None:
+    """Look whether a wheel has the module of its processor, for any Python from 3.11 on."""
+    name, _, python, abi, system = wheel.stem.split("-")
+    assert (name, python, abi) == ("kubextend", "cp311", "abi3"), wheel.name
+    processor = system.removeprefix("manylinux_2_28_")
+    with zipfile.ZipFile(wheel) as content:
+        head = content.read("kubextend/_native.abi3.so")[:20]
+    assert head.startswith(b"\x7fELF"), wheel.name
+    assert int.from_bytes(head[18:20], "little") == MACHINES[processor], wheel.name
+    sys.stdout.write(f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MiB\n")
+
+
+def answered(wheel: Path, folder: Path) -> tuple[float, float]:
+    """Return the seconds from pip's start to an answer of kubextend, and those that pip took."""
+    venv.create(folder / "venv", with_pip=True)
+    programs = folder / "venv" / "bin"
+    # Of the programs of this machine only those of the system: no Rust, and no checkout.
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment = {**kept, "PATH": f"{programs}:/usr/bin:/bin"}
+    began = time.monotonic()
+    install: list[str | Path] = [
+        programs / "python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-cache-dir",
+    ]
+    install += ["--only-binary=:all:", "--disable-pip-version-check", wheel.resolve()]
+    subprocess.run(install, cwd=folder, env=environment, check=True)
+    installed = time.monotonic()
+    config = folder / "kubextend.yaml"
+    config.write_text(CONFIG.format(port=free_port()))
+    command: list[str | Path] = [programs / "kubextend", "serve", "--config", config]
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            url = server.stdout.readline().strip().removeprefix("listening on ").rstrip("/")
+            assert filtered(url) == ["rdma"]
+            return time.monotonic() - began, installed - began
+        finally:
+            server.terminate()
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def filtered(url: str) -> list[str]:
+    """Return the names of the nodes that filter keeps, once the server is ready."""
+    body = json.dumps({"Pod": POD, "Nodes": {"items": NODES}}).encode()
+    request = urllib.request.Request(
+        f"{url}/filter", body, {"Content-Type": "application/json"}, method="POST"
+    )
+    while True:
+        with urllib.request.urlopen(request, timeout=MOST_S) as answer:
+            decided = json.load(answer)
+        if not decided["Error"]:
+            return [node["metadata"]["name"] for node in decided["Nodes"]["items"]]
+        time.sleep(0.01)
+
+
+if __name__ == "__main__":
+    main()
