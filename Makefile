@@ -250,6 +250,23 @@ wheels: build/release-environment ## build a wheel that runs on any Linux of thi
 test-wheels: wheels ## install the wheel without Rust, and have a request answered within 10 s of the install's start
 	$(PYTHON) -m tests.wheels build/wheels
 
+CARGO_CYCLONEDX := 0.5.9
+RUNTIME := build/sbom/requirements.txt
+
+.PHONY: sbom
+sbom: build/environment build/release-environment ## name what the image has of crates and Python packages, as CycloneDX in build/sbom; builds cargo-cyclonedx once, needs the network
+	command -v cargo-cyclonedx > /dev/null || cargo install --quiet --locked cargo-cyclonedx@$(CARGO_CYCLONEDX)
+	mkdir -p build/sbom
+	cargo cyclonedx --quiet --manifest-path rust/python/Cargo.toml --format json --target all --override-filename kubextend.cdx
+	mv rust/python/kubextend.cdx.json build/sbom/rust.cdx.json && rm -f rust/*/kubextend.cdx.json
+	$(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes --no-header \
+		--constraint requirements-dev.lock pyproject.toml --output-file $(RUNTIME)
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/sbom/venv
+	$(BIN)/uv pip install --quiet --python build/sbom/venv --require-hashes -r $(RUNTIME)
+	build/release-venv/bin/cyclonedx-py environment build/sbom/venv --pyproject pyproject.toml \
+		--output-reproducible --output-file build/sbom/python.cdx.json
+	$(BIN)/python -m tests.sbom build/sbom
+
 .PHONY: clean
 clean: ## remove everything that was built
 	rm -rf .venv build target python/kubextend/*.so

@@ -1,0 +1,74 @@
+"""Says whether the bills of materials that ``make sbom`` wrote name every locked dependency.
+
+``python -m tests.sbom FOLDER`` reads rust.cdx.json and python.cdx.json. The crates are those of
+Cargo.lock that cargo builds the native module of on any system, by ``cargo tree``. The Python
+packages are those of requirements-dev.lock that kubextend needs to run on this system, by the
+lock's comments about who needs what.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[1]
+LOCK = ROOT / "requirements-dev.lock"
+_ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
+_VIA = re.compile(r"^    # (?:via|  ) *(\S.*)$", re.MULTILINE)
+Package = tuple[str, str]
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    for name, locked in (("rust", crates()), ("python", packages(LOCK.read_text()))):
+        named = components(folder / f"{name}.cdx.json")
+        if missing := locked - named:
+            sys.exit(f"{name}.cdx.json does not name {sorted(missing)}")
+        if more := named - locked:
+            sys.exit(f"{name}.cdx.json names what is not in the image: {sorted(more)}")
+        sys.stdout.write(f"{name}.cdx.json names {len(named)} dependencies\n")
+
+
+def components(file: Path) -> set[Package]:
+    """Return name and version of every component of a CycloneDX file."""
+    bill = json.loads(file.read_text())
+    assert bill["bomFormat"] == "CycloneDX", file
+    for each in bill["components"]:
+        assert each["purl"], each
+    return {(canonicalize_name(each["name"]), each["version"]) for each in bill["components"]}
+
+
+def crates() -> set[Package]:
+    """Return each crate that is built into the module, or that builds a part of it."""
+    command = ["cargo", "tree", "--locked", "--package=kubextend-python", "--prefix=none"]
+    command += ["--edges=normal,build", "--target=all", "--format={p}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    lines = {line.removesuffix(" (*)") for line in done.stdout.splitlines()}
+    found = [line.split()[:2] for line in lines if not line.startswith("kubextend-python ")]
+    return {(canonicalize_name(name), version.removeprefix("v")) for name, version in found}
+
+
+def packages(lock: str) -> set[Package]:
+    """Return each package of a lock that kubextend needs on this system to run."""
+    needed_by: dict[str, set[str]] = {}
+    locked: dict[str, str] = {}
+    for entry in _ENTRY.split(lock):
+        if not entry or entry.startswith("#"):
+            continue
+        pin = Requirement(entry.split("\\")[0])
+        if pin.marker is None or pin.marker.evaluate():
+            (version,) = (each.version for each in pin.specifier)
+            locked[pin.name] = version
+            needed_by[pin.name] = set(_VIA.findall(entry))
+    needed = {"kubextend (pyproject.toml)"}
+    while more := {name for name, by in needed_by.items() if by & needed and name not in needed}:
+        needed |= more
+    return {(canonicalize_name(name), locked[name]) for name in needed & locked.keys()}
+
+
+if __name__ == "__main__":
+    main()
