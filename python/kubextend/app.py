@@ -49,6 +49,7 @@ from kubextend.server import (
     health_application,
     keep_freed_memory,
     memory_limit_bytes,
+    page_routes,
     waiting_pod_routes,
 )
 from kubextend.verbs import Verbs
@@ -488,7 +489,7 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
         limits=Limits(config.server.max_body_bytes, config.server.max_in_flight_bytes),
         more_routes=[
             *_waiting_pod_routes(config, waiting_pods, metrics),
-            *_decision_routes(config, verbs),
+            *_decision_routes(config, verbs, queue),
         ],
         running=running,
     )
@@ -731,7 +732,9 @@ def _access(allowed: model.WaitingPods | model.Decisions, setting: str) -> Acces
     return Access(frozenset(allowed.allowed_names), tokens, setting)
 
 
-def _decision_routes(config: ExtenderConfiguration, verbs: Verbs) -> list[Route]:
+def _decision_routes(
+    config: ExtenderConfiguration, verbs: Verbs, queue: QueueController | None
+) -> list[Route]:
     readers = config.server.decisions
     if not readers.allowed_names and not readers.token_file:
         return []
@@ -747,11 +750,15 @@ def _decision_routes(config: ExtenderConfiguration, verbs: Verbs) -> list[Route]
         not_ready,
         verbs.limits.breakers.health,
         config.queue.gate if config.queues else "",
+        lambda: verbs.metrics.configuration_sha256,
+        lambda: None if queue is None else (queue.election.leads, queue.counts()),
     )
     most_s = config.extender.http_timeout.seconds
     look_again, in_time = looking_again(verbs.limits, most_s), partial(verbs.limits.within, most_s)
     reader = DecisionReader(verbs.decisions, verbs.waiting_pods, facts, look_again, in_time)
-    return decision_routes(reader, access, verbs.metrics, path=config.server.path)
+    path = config.server.path
+    page = page_routes(access, verbs.metrics, path=path) if readers.page else []
+    return [*decision_routes(reader, access, verbs.metrics, path=path), *page]
 
 
 def _tls(config: ExtenderConfiguration) -> TlsFiles | None:

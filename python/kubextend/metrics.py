@@ -357,6 +357,7 @@ class Metrics:
         binding_seconds: result -> histogram of the seconds of a Binding's calls of the API.
         loop_lag: histogram of the seconds by which the event loop was late.
         logins_refused: status -> counter of callers whose credentials were refused.
+        configuration_sha256: the hash of the configuration in use; empty until one is told.
         plugin_calls_refused: plugin -> counter of calls that its open breaker prevented.
         queue_wait: histogram of the seconds from a pod's creation until its gate was removed.
         queue_releases: result -> counter of pods whose scheduling gate was to be removed.
@@ -469,6 +470,7 @@ class Metrics:
             "Members of pod groups that filter was called for and whose places are remembered.",
             registry=self.registry,
         )
+        self.configuration_sha256 = ""
         self._configuration = Gauge(
             "kubextend_configuration_info",
             "1, with a hash of the configuration that runs.",
@@ -559,6 +561,7 @@ class Metrics:
 
     def configured(self, sha256: str) -> None:
         """Show the hash of the configuration in use; replicas with one configuration have one."""
+        self.configuration_sha256 = sha256
         self._configuration.clear()
         self._configuration.labels(sha256).set(1)
 

@@ -176,10 +176,14 @@ class QueueController:
             on_gone=runner.forget,
         )
         metrics.watch_queue(
-            lambda: {state.value: number for state, number in runner.counts().items()},
+            lambda: _counts(runner),
             lambda: election.leads,
         )
         return cls(pods, runner, ungater, election)
+
+    def counts(self) -> dict[str, int]:
+        """Return state of a pod in the queue -> how many pods are in it. Any thread may call."""
+        return _counts(self.runner)
 
     def start(self) -> None:
         """Start the queue's threads, which remove gates while this replica holds the Lease."""
@@ -193,6 +197,10 @@ class QueueController:
         self.ungater.stop()
         self.pods.stop()
         self.election.stop()
+
+
+def _counts(runner: QueueRunner) -> dict[str, int]:
+    return {state.value: number for state, number in runner.counts().items()}
 
 
 def _tell(

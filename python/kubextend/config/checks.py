@@ -192,6 +192,9 @@ class _Checks:
         if (names or token_file) and not decisions.max_bytes:
             hint = "set maxBytes, or leave out allowedNames and tokenFile"
             self._complain((*at, "maxBytes"), "records nothing that anybody could read", 0, hint)
+        if decisions.page and not names and not token_file:
+            hint = "set allowedNames to names of client certificates, or tokenFile, or both"
+            self._complain((*at, "page"), "shows nothing, as nobody may read decisions", True, hint)
         self._callers(at, names, token_file)
 
     def _callers(self, at: Location, names: Sequence[str], token_file: str | None) -> None:

@@ -222,6 +222,8 @@ class Decisions(_Model):
     """Common names or DNS names of the client certificates whose owners may read."""
     token_file: _FilePath = None
     """File of bearer tokens of readers, one on each line. The server reads it at every request."""
+    page: bool = False
+    """Whether the server has the page `ui/`, which shows in a browser what readers may read."""
 
 
 class ServerLease(_Model):

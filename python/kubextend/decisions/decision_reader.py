@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Final
 
-from kubextend import __version__
+from kubextend import __version__, core
 from kubextend.decisions.nearest_nodes import InTime, nearest_nodes, what_the_pod_lacks
 from kubextend.framework.handle import HeldPod, HeldPods
 from kubextend.profile import Profile, Profiles
@@ -14,6 +15,7 @@ from kubextend.profile.run_in_progress import PluginCall
 from kubextend.verbs.decision_records import (
     Decisions,
     NodeVerdict,
+    PodDecisions,
     VerbCall,
     scores_json,
     short,
@@ -26,6 +28,11 @@ API_VERSION: Final = "kubextend.dev/v1alpha1"
 """The version of the JSON; a field that means something else gets a new version."""
 
 MOST_NODES: Final = 20_000
+MOST_PODS: Final = 1_000
+"""The most pods of each list of an overview; a list says how many there are."""
+
+# How filter begins a note that repeats a rejection by Permit.
+_NOT_PERMITTED: Final = "a Permit plugin rejected the pod"
 
 Json = dict[str, object]
 
@@ -40,6 +47,9 @@ class ServerFacts:
         not_ready: returns name of a condition -> what is missing; empty if all conditions hold.
         health: returns the health of each plugin.
         gate: the scheduling gate of kubextend's queue; "" without a queue.
+        configuration_sha256: returns the hash of the configuration in use.
+        queue: returns whether this replica leads the queue, and how many of the queue's pods are in
+            each state; None: there is no queue.
     """
 
     profiles: Profiles
@@ -47,6 +57,8 @@ class ServerFacts:
     not_ready: Callable[[], Mapping[str, str]]
     health: Callable[[], Mapping[str, PluginHealth]]
     gate: str = ""
+    configuration_sha256: Callable[[], str] = str
+    queue: Callable[[], tuple[bool, Mapping[str, int]] | None] = lambda: None
 
     def as_json(self) -> Json:
         """Return the facts as a JSON object."""
@@ -60,6 +72,7 @@ class ServerFacts:
             "notReady": dict(self.not_ready()),
             "openBreakers": sorted(name for name, each in self.health().items() if each.open),
             "queueGate": self.gate,
+            "configurationSha256": self.configuration_sha256(),
         }
 
 
@@ -95,12 +108,7 @@ class DecisionReader:
         if record is None:
             return answer
         pod = record.pod
-        answer["pod"] = {
-            "namespace": pod.namespace,
-            "name": pod.name,
-            "uid": pod.uid,
-            "schedulerName": pod.scheduler_name,
-        }
+        answer["pod"] = {**_names(pod), "schedulerName": pod.scheduler_name}
         held = self.waiting_pods.get(pod.uid)
         answer["waiting"] = None if held is None else waiting_json(held)
         if record.last_bind is not None:
@@ -141,6 +149,26 @@ class DecisionReader:
         ][:MOST_NODES]
         return answer
 
+    def overview(self) -> Json:
+        """Return the state of kubextend, its queue, the waiting pods and the latest pods.
+
+        A list has at most 1,000 pods, and says how many there are.
+        """
+        answer = self._answer("Overview")
+        answer["kubextend"] = self.facts.as_json()
+        queue = self.facts.queue()
+        answer["queue"] = None if queue is None else {"leads": queue[0], "pods": dict(queue[1])}
+        held = [each for each in self.waiting_pods if each.pending_plugins]
+        waiting: list[Json] = [
+            {**_names(each.pod), **waiting_json(each)} for each in islice(held, MOST_PODS)
+        ]
+        answer["waiting"] = {"total": len(held), "items": waiting}
+        total, latest = self.decisions.latest(MOST_PODS)
+        waits = {each.pod.uid for each in held}
+        pods = [_pod(record, waits=record.pod.uid in waits) for record in latest]
+        answer["pods"] = {"total": total, "items": pods}
+        return answer
+
     def plugins(self) -> Json:
         """Return the health and the last durations of each plugin."""
         answer = self._answer("PluginStates")
@@ -163,6 +191,41 @@ class DecisionReader:
     def _profiles_of(self, plugin: str) -> list[str]:
         profiles: Mapping[str, Profile] = self.facts.profiles.by_scheduler_name
         return sorted(name for name, each in profiles.items() if plugin in each.plugin_names)
+
+
+def _names(pod: core.Pod) -> Json:
+    return {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+
+
+def _pod(record: PodDecisions, *, waits: bool) -> Json:
+    """Return what a list of pods says about one: where the pod is on its way."""
+    calls = list(record.attempts[-1])
+    last, counts = calls[-1], calls[0].node_counts()
+    nodes, passed = counts or (None, None)
+    return {
+        **_names(record.pod),
+        "schedulerName": record.pod.scheduler_name,
+        "state": "Waiting" if waits else _state(calls[0], last, passed),
+        "verb": last.verb,
+        "at": datetime.fromtimestamp(last.at_s, UTC),
+        "nodes": nodes,
+        "passed": passed,
+        "node": last.node,
+        "said": (last.error if last.done else "") or last.note or calls[0].note,
+    }
+
+
+def _state(first: VerbCall, last: VerbCall, passed: int | None) -> str:
+    """Return where a pod is on its way, by the first and the last call of its last attempt."""
+    if not last.done:
+        return "Binding"
+    if last.verb == "bind":
+        return "NotBound" if last.error else "Bound"
+    if last.error or first.error:
+        return "Failed"
+    if passed == 0 or first.note.startswith(_NOT_PERMITTED):
+        return "Rejected"
+    return "Passed"
 
 
 def _call(call: VerbCall) -> Json:

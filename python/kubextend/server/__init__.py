@@ -15,6 +15,7 @@ from kubextend.server.freed_memory import keep_freed_memory
 from kubextend.server.health import Check, Health
 from kubextend.server.listeners import Listener, Service
 from kubextend.server.memory_limit import memory_limit_bytes
+from kubextend.server.page_endpoint import page_routes
 from kubextend.server.waiting_pods_endpoint import waiting_pod_routes
 
 __all__ = [
@@ -34,5 +35,6 @@ __all__ = [
     "health_application",
     "keep_freed_memory",
     "memory_limit_bytes",
+    "page_routes",
     "waiting_pod_routes",
 ]

@@ -34,7 +34,7 @@ _Read: TypeAlias = Callable[[DecisionReader, str, QueryParams], object]
 def decision_routes(
     reader: DecisionReader, access: Access, metrics: Metrics, *, path: str = "/"
 ) -> list[Route]:
-    """Return the HTTP routes that tell decisions about pods and the health of plugins.
+    """Return the HTTP routes that tell decisions about pods, the health of plugins, and a summary.
 
     Args:
         reader: reads the records.
@@ -53,6 +53,7 @@ def decision_routes(
         route("/decisions", _pod),
         route("/decisions/{uid}/nodes", _nodes),
         route("/plugins", _plugins),
+        route("/overview", _overview),
     ]
 
 
@@ -117,3 +118,7 @@ def _nodes(reader: DecisionReader, uid: str, query: QueryParams) -> object:
 
 def _plugins(reader: DecisionReader, _uid: str, _query: QueryParams) -> object:
     return reader.plugins()
+
+
+def _overview(reader: DecisionReader, _uid: str, _query: QueryParams) -> object:
+    return reader.overview()

@@ -16,6 +16,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from sys import getsizeof
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -162,6 +164,13 @@ class Verdicts(NamedTuple):
         scores = 16 * self.nodes.count * len(self.scores)
         return self.nodes.held_bytes + masks + texts + scores
 
+    @property
+    def passed(self) -> int:
+        """The number of nodes that nobody rejected."""
+        masks = [] if self.unknown is None else [self.unknown]
+        masks += [rejection.nodes for rejection in self.rejections]
+        return self.nodes.count - (reduce(or_, masks).count() if masks else 0)
+
     def each(self) -> Iterator[NodeVerdict]:
         """Yield what was decided about each node, in the order of the request."""
         rejected: dict[int, NodeVerdict] = {}
@@ -300,6 +309,15 @@ class VerbCall:
         # Another thread may settle the call at this moment.
         verdicts = self.verdicts
         return self.settled or {} if verdicts is None else verdicts.summary()
+
+    def node_counts(self) -> tuple[int, int] | None:
+        """Return how many nodes the call had, and how many passed; None: it has no nodes."""
+        # Another thread may settle the call at this moment.
+        verdicts, settled = self.verdicts, self.settled
+        if verdicts is not None:
+            return verdicts.nodes.count, verdicts.passed
+        counts: Any = settled
+        return (counts["nodes"], counts["passed"]) if counts else None
 
     def settle(self) -> None:
         """Replace what is kept of each node by the summary."""
@@ -511,6 +529,15 @@ class Decisions:
             if record.pod.name == name and record.pod.namespace == namespace:
                 return record
         return None
+
+    def latest(self, most: int) -> tuple[int, list[PodDecisions]]:
+        """Return how many pods have a record, and the records of the last ``most``, newest first.
+
+        A pod is as new as its last call.
+        """
+        self._sort()
+        with self._lock:
+            return len(self._pods), self._pods.latest(most)
 
     def forget(self, uid: str) -> None:
         """Forget a deleted pod. Any thread may call; the call never waits for a plugin."""

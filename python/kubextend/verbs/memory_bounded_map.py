@@ -5,6 +5,7 @@ The limit is needed because users who may create pods choose the number and the 
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final, Generic, Protocol, TypeVar
 
 from kubextend import core
@@ -89,6 +90,10 @@ class KeptPods(Generic[_V]):
     def values(self) -> Iterable[_V]:
         """Return every value, oldest first."""
         return self._kept.values()
+
+    def latest(self, most: int) -> list[_V]:
+        """Return the last ``most`` values, the newest first."""
+        return list(islice(reversed(self._kept.values()), most))
 
     def __len__(self) -> int:
         """Return how many values are kept."""

@@ -78,10 +78,10 @@ def down(kubeconfig: Path) -> Iterator[app.App]:
     built.stop()
 
 
-async def _get(built: app.App, path: str) -> httpx.Response:
+async def _get(built: app.App, path: str, headers: dict[str, str]) -> httpx.Response:
     transport = httpx.ASGITransport(app=built.asgi)
     async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
-        return await client.get(path)
+        return await client.get(path, headers=headers)
 
 
 def test_idle_memory_of_large_bodies_is_bounded_by_the_requests_in_flight() -> None:
@@ -99,8 +99,8 @@ def test_idle_memory_of_large_bodies_is_bounded_by_the_requests_in_flight() -> N
     assert pool.idle_bytes == 0
 
 
-def get(built: app.App, path: str) -> httpx.Response:
-    return asyncio.run(_get(built, path))
+def get(built: app.App, path: str, **headers: str) -> httpx.Response:
+    return asyncio.run(_get(built, path, headers))
 
 
 def names_and_full(verb: str) -> list[bytes]:
@@ -434,6 +434,29 @@ def test_waiting_pods_are_served_only_where_the_configuration_says_to_whom(
     token.unlink()
     with pytest.raises(KubextendError, match=str(token)):
         app.build(configured)
+
+
+def test_the_page_is_served_only_where_the_configuration_asks_for_it(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("s3cret-and-long-enough")
+    filtering = [profile(filter=[{"name": "HighCommPodFilter"}])]
+
+    def built(**more: Any) -> app.App:
+        server = {"path": "/v1", "decisions": {"tokenFile": str(token)} | more}
+        return app.build(parsed(server=server, profiles=filtering))
+
+    assert get(built(page=True), "/v1/ui/").status_code == 200
+    assert get(built(page=True), "/v1/overview").status_code == 401
+    assert get(built(), "/v1/ui/").status_code == 404
+
+
+def test_readers_are_told_the_hash_of_the_configuration_in_use(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("s3cret-and-long-enough")
+    filtering = [profile(filter=[{"name": "HighCommPodFilter"}])]
+    configured = parsed(server={"decisions": {"tokenFile": str(token)}}, profiles=filtering)
+    answer = get(app.build(configured), "/overview", Authorization=f"Bearer {token.read_text()}")
+    assert answer.json()["kubextend"]["configurationSha256"] == configured.sha256
 
 
 def test_pods_that_permit_holds_are_sent_back_as_soon_as_kubextend_is_to_end() -> None:

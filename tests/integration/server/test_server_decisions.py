@@ -19,7 +19,7 @@ from kubextend.verbs.filter_again import filter_anew
 from make_verbs import make_verbs
 
 READER, DECIDER = "reads-what-was-decided", "decides-on-waiting-pods"
-PATHS = ("/decisions?pod=ml/a", "/decisions/u-a/nodes", "/plugins")
+PATHS = ("/decisions?pod=ml/a", "/decisions/u-a/nodes", "/plugins", "/overview")
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -101,6 +101,15 @@ def test_plugins_are_told_with_their_durations(world: World) -> None:
     (plugin,) = world.json("/plugins")["items"]
     (point,) = plugin["extensionPoints"]
     assert (point["extensionPoint"], point["calls"]) == ("Filter", 1)
+
+
+def test_the_overview_has_the_pods_with_the_latest_first(world: World) -> None:
+    for name in ("a", "b", "a"):
+        world.filter(name)
+    found = world.json("/overview")
+    assert (found["kind"], found["queue"], found["waiting"]["total"]) == ("Overview", None, 0)
+    assert [pod["name"] for pod in found["pods"]["items"]] == ["a", "b"]
+    assert found["pods"]["items"][0]["at"].endswith("Z")
 
 
 def test_of_a_pod_without_a_record_the_server_is_told(world: World) -> None:

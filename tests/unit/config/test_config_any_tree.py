@@ -16,7 +16,7 @@ _FIELDS = sorted(
     {"schedulerName", "plugins", "pluginConfig", "enabled", "disabled", "name", "weight", "args"}
     | {"filter", "score", "multiPoint", "queueSort", "tls", "tlsConfig", "certFile", "caFile"}
     | {"host", "port", "urlPrefix", "httpTimeout", "managedResources", "kubeconfig", "bind", "path"}
-    | {"waitingPods", "allowedNames", "tokenFile"}
+    | {"waitingPods", "allowedNames", "tokenFile", "decisions", "page"}
 )
 _VALUES = [
     "RdmaAware",

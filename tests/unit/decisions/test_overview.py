@@ -1,0 +1,137 @@
+"""The overview: each pod is where its calls have brought it, and no list grows without end."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kubextend.decisions import DecisionReader, ServerFacts, decision_reader
+from kubextend.framework.status import Status
+from kubextend.plugins.coscheduling import Coscheduling
+from kubextend.plugins.label_match import LabelMatch
+from kubextend.testing import Runner, make_node, make_pod
+from kubextend.verbs.filter_again import filter_anew
+
+RULES = {"filters": [{"podSelector": "disk", "nodeSelector": "disk=ssd", "reason": "no ssd"}]}
+PICKY = {"disk": "any"}
+
+
+class AtPermit:
+    name = "AtPermit"
+
+    def permit(self, _state: object, pod: Any, _node: str) -> Status:
+        return Status.unschedulable("over budget") if pod.labels else Status.success()
+
+
+class Raises:
+    name = "Raises"
+
+    def filter(self, *_: object) -> None:
+        message = "broken"
+        raise ValueError(message)
+
+
+def reader_of(runner: Runner, **facts: Any) -> DecisionReader:
+    verbs = runner.verbs
+    told = ServerFacts(verbs.profiles, ["filter"], dict, verbs.limits.breakers.health, **facts)
+    return DecisionReader(verbs.decisions, verbs.waiting_pods, told, filter_anew, lambda ask: ask())
+
+
+def overview(runner: Runner, **facts: Any) -> Any:
+    return reader_of(runner, **facts).overview()
+
+
+def only_pod(runner: Runner) -> Any:
+    (pod,) = overview(runner)["pods"]["items"]
+    return pod
+
+
+def test_a_pod_that_fits_is_passed_with_the_number_of_its_nodes() -> None:
+    nodes = [make_node("a", labels={"disk": "ssd"}), make_node("b"), make_node("c")]
+    runner = Runner(LabelMatch, nodes=nodes, args={"LabelMatch": RULES})
+    runner.filter(make_pod("p", namespace="shop", labels=PICKY))
+    pod = only_pod(runner)
+    assert (pod["namespace"], pod["name"], pod["verb"]) == ("shop", "p", "filter")
+    assert (pod["state"], pod["passed"], pod["nodes"]) == ("Passed", 1, 3)
+
+
+def test_a_pod_that_fits_nowhere_is_rejected_and_stays_so_after_ten_minutes() -> None:
+    runner = Runner(LabelMatch, nodes=3, args={"LabelMatch": RULES})
+    runner.filter(make_pod("p", labels=PICKY))
+    assert (only_pod(runner)["state"], only_pod(runner)["passed"]) == ("Rejected", 0)
+    decisions = runner.verbs.decisions
+    decisions._now = lambda: float("inf")
+    decisions.settle_old()
+    assert (only_pod(runner)["state"], only_pod(runner)["passed"]) == ("Rejected", 0)
+    assert only_pod(runner)["nodes"] == 3
+
+
+def test_of_nodes_that_two_plugins_reject_each_counts_once() -> None:
+    twice = {"filters": [*RULES["filters"], {"nodeSelector": "!old", "reason": "old"}]}
+    nodes = [make_node("a"), make_node("b", labels={"old": ""}), make_node("c", labels=PICKY)]
+    runner = Runner(LabelMatch, nodes=nodes, args={"LabelMatch": twice})
+    runner.filter(make_pod("p", labels=PICKY))
+    (call,) = reader_of(runner).pod("", "default", "p")["attempts"][0]["calls"]  # type: ignore[index]
+    assert only_pod(runner)["passed"] == call["nodes"]["passed"] == 0
+
+
+def test_a_pod_for_which_a_plugin_fails_has_failed() -> None:
+    runner = Runner(Raises(), nodes=2)
+    with pytest.raises(Exception, match="broken"):
+        runner.filter(make_pod("p"))
+    pod = only_pod(runner)
+    assert (pod["state"], pod["passed"]) == ("Failed", None)
+    assert "Raises" in pod["said"]
+
+
+def test_a_pod_is_bound_or_not_and_filter_repeats_what_permit_said() -> None:
+    runner = Runner(AtPermit(), nodes=1)
+    runner.bind(make_pod("good"), "node-0")
+    assert (only_pod(runner)["state"], only_pod(runner)["node"]) == ("Bound", "node-0")
+    bad = make_pod("bad", labels=PICKY)
+    runner.bind(bad, "node-0")
+    first = overview(runner)["pods"]["items"][0]
+    assert (first["name"], first["state"], first["said"]) == ("bad", "NotBound", "over budget")
+
+
+def test_a_held_pod_waits_and_is_in_both_lists() -> None:
+    labels = {
+        "scheduling.x-k8s.io/pod-group": "g",
+        "pod-group.scheduling.sigs.k8s.io/min-available": "2",
+    }
+    first, second = make_pod("a", labels=labels), make_pod("b", labels=labels)
+    runner = Runner(Coscheduling, nodes=2, pods=[first, second])
+
+    async def held() -> Any:
+        task = asyncio.ensure_future(runner.binding(first, "node-0"))
+        await runner.held(first)
+        found = overview(runner)
+        task.cancel()
+        await asyncio.wait([task])
+        return found
+
+    found = asyncio.run(held())
+    (waiting,), (pod,) = found["waiting"]["items"], found["pods"]["items"]
+    assert (waiting["name"], waiting["node"]) == ("a", "node-0")
+    assert [*waiting["pendingPlugins"]] == ["Coscheduling"]
+    assert (pod["name"], pod["state"], pod["said"]) == ("a", "Waiting", "")
+
+
+def test_a_list_has_the_latest_pods_and_says_how_many_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(decision_reader, "MOST_PODS", 2)
+    runner = Runner(LabelMatch, nodes=1, args={"LabelMatch": RULES})
+    for name in ("a", "b", "c", "a"):
+        runner.filter(make_pod(name, uid=f"u-{name}"))
+    pods = overview(runner)["pods"]
+    assert [pod["name"] for pod in pods["items"]] == ["a", "c"]
+    assert pods["total"] == 3
+
+
+def test_the_queue_and_the_configuration_are_told() -> None:
+    runner = Runner(AtPermit(), nodes=1)
+    assert overview(runner)["queue"] is None
+    found = overview(runner, queue=lambda: (True, {"ready": 7}), configuration_sha256=lambda: "ab")
+    assert found["queue"] == {"leads": True, "pods": {"ready": 7}}
+    assert found["kubextend"]["configurationSha256"] == "ab"
