@@ -120,10 +120,10 @@ fuzz: ## the core's reading, skipping, selecting and writing beside serde_json a
 	PROPTEST_CASES=$(FUZZ_CASES) cargo test --release --locked -p kubextend-core \
 		--lib --test wire_reading --test wire_hostile --test wire_writing
 
-APT_PROGRAMS := prometheus prometheus-node-exporter
+APT_PROGRAMS := prometheus prometheus-node-exporter chromium
 
 .PHONY: apt-packages
-apt-packages: ## Prometheus and its node exporter, which the tests start, from Debian where missing
+apt-packages: ## Prometheus, its node exporter and Chromium, which the tests start, from Debian where missing
 	@for program in $(APT_PROGRAMS); do command -v $$program > /dev/null || missing=1; done; \
 	if [ -z "$${missing:-}" ]; then exit 0; fi; \
 	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \

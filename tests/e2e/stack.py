@@ -354,7 +354,7 @@ class Stack:
                 "keyFile": str(caller.key),
             }
         if self._readers is not None:
-            server["decisions"] = {"tokenFile": str(self._readers)}
+            server["decisions"] = {"tokenFile": str(self._readers), "page": True}
         config: Object = {
             "apiVersion": "kubextend.dev/v1alpha1",
             "kind": "ExtenderConfiguration",

@@ -65,7 +65,7 @@ function compare(a, b) {
  * A table of any number of rows, of which only those in sight are in the document.
  *
  * A column has a name, `text(row)` and `key(row)`, the number or text to sort by ("" sorts last);
- * `link(row)`, `mood(row)` and `rem`, the least width, are optional.
+ * `link(row)`, `mood(row)`, `align` and `rem`, the least width, are optional.
  */
 class Table {
   constructor(place, title, columns) {
@@ -95,7 +95,7 @@ class Table {
     const cells = this.columns.map((column, index) => {
       const button = make("button", { type: "button", title: column.name }, column.name);
       button.addEventListener("click", () => this.sortBy(index));
-      const cell = make("th", { scope: "col", "aria-sort": "none" }, button);
+      const cell = make("th", { scope: "col", "aria-sort": "none", class: column.align }, button);
       cell.style.width = `${column.rem ?? REM}rem`;
       return cell;
     });
@@ -224,7 +224,7 @@ function text(name, of, more) {
 function number(name, of, show = (value) => String(value), more) {
   const value = (row) => of(row) ?? "";
   const shown = (row) => (value(row) === "" ? "" : show(value(row)));
-  return { name, text: shown, key: value, mood: () => "number", ...more };
+  return { name, text: shown, key: value, mood: () => "number", align: "number", ...more };
 }
 
 // ---------------------------------------------------------------- requests
@@ -328,8 +328,8 @@ function showQueue(queue, waiting) {
     text("Waiting pod", (pod) => `${pod.namespace}/${pod.name}`, { link: (pod) => pod.uid }),
     text("Node", (pod) => pod.node),
     text("Held by", (pod) => pod.pendingPlugins.join(", ")),
-    text("Since (UTC)", (pod) => moment(pod.since)),
-    text("Until (UTC)", (pod) => moment(pod.deadline)),
+    text("Since (UTC)", (pod) => moment(pod.since), { rem: 11 }),
+    text("Until (UTC)", (pod) => moment(pod.deadline), { rem: 11 }),
   ]);
   table.id = (pod) => pod.uid;
   table.show(waiting.items);
@@ -338,7 +338,7 @@ function showQueue(queue, waiting) {
 function showPods(pods) {
   const table = tableOf("pod-list", "Pods", [
     text("Pod", (pod) => `${pod.namespace}/${pod.name}`, { link: (pod) => pod.uid, rem: 12 }),
-    text("State", (pod) => pod.state, { mood: (pod) => STATES[pod.state] ?? BAD, rem: 5 }),
+    text("State", (pod) => pod.state, { mood: (pod) => STATES[pod.state] ?? BAD, rem: 6.5 }),
     number("Passed", (pod) => pod.passed, count, {
       text: (pod) => (pod.nodes === null ? "" : `${count(pod.passed)} of ${count(pod.nodes)}`),
     }),
@@ -426,7 +426,8 @@ function stepItem(title, [mood, outcome, ...more], call, points) {
   const item = make("li", { class: mood }, make("h3", {}, title), make("strong", {}, outcome), ...more);
   if (!call) return item;
   const plugins = call.plugins.filter((each) => !points || points.has(each.extensionPoint));
-  item.append(make("p", { class: "dim" }, `${clock(call.at)} UTC, ${call.verb} took ${millis(call.tookSeconds)}`));
+  const took = call.done ? `took ${millis(call.tookSeconds)}` : "is under way";
+  item.append(make("p", { class: "dim" }, `${clock(call.at)} UTC, ${call.verb} ${took}`));
   if (plugins.length) {
     const texts = plugins.map((each) => `${each.plugin} ${each.extensionPoint}: ${millis(each.seconds)}`);
     item.append(list(texts));
@@ -549,6 +550,7 @@ function showNodes(answer) {
       name: by(plugin),
       text: (item) => String(verdict(item, plugin, filters)),
       key: (item) => verdict(item, plugin, filters),
+      align: filters ? "" : "number",
       mood: (item) => (item.reason && item.plugin === plugin ? BAD : item.scores[plugin] ? "number" : ""),
     })),
   ];

@@ -1,0 +1,131 @@
+"""The page of a running kubextend, in Chromium, shows what the endpoints and the API say."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browser import Browser
+from decision_page import SIGNED_IN, open_pod, sign_in, step, table, text
+
+from .controlplane import ControlPlane
+from .kubeapi import Api, NodePool, Object, pod
+from .stack import HIGH_COMM, PLUGIN_FOLDER, Mode, Stack, profile
+from .workbench import until
+
+TOKEN = "reads-and-decides-nothing"
+NAMESPACE = "page"
+NODES = 12
+PATIENCE_S = 60.0
+RULES = {"scores": [{"podSelector": "likes", "nodeSelector": "liked=yes", "score": 80}]}
+
+
+@pytest.fixture
+def pool(api: Api) -> Iterator[NodePool]:
+    pool = NodePool(api, "page", NODES)
+    api.label_node(pool.names[4], {"liked": "yes"})
+    yield pool
+    pool.delete()
+
+
+@pytest.fixture
+def stack(control_plane: ControlPlane, pool: NodePool, tmp_path: Path) -> Iterator[Stack]:
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    stack = Stack(
+        control_plane,
+        "page",
+        Mode(names=True, binds=True),
+        profile=profile("page", "HighCommPodFilter", "OnDemand", LabelMatch=RULES),
+        out_of_tree=["on_demand:OnDemand"],
+        python_path=[PLUGIN_FOLDER],
+        extender={"permitMaxWait": "300s"},
+        readers=token,
+    )
+    yield stack
+    stack.close()
+
+
+@pytest.fixture
+def pods(api: Api, pool: NodePool) -> Iterator[list[Object]]:
+    """A pod that likes a node, one that no node fits, and one that Permit holds."""
+    api.create_namespace(NAMESPACE)
+    labels = {"likes": {"likes": "it"}, "no-rdma": HIGH_COMM, "held": {"at-permit": "waits"}}
+    yield [pod(name, "page", "page", each) for name, each in labels.items()]
+    api.delete_pods(NAMESPACE)
+
+
+def test_the_page_shows_what_the_endpoints_and_the_kubernetes_api_say(
+    stack: Stack, pods: list[Object], api: Api, tmp_path: Path
+) -> None:
+    def told(path: str) -> Any:
+        answer = stack.client.get(path, headers={"Authorization": f"Bearer {TOKEN}"})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def states() -> dict[str, str]:
+        listed = told("/overview")["pods"]["items"]
+        return {each["name"]: each["state"] for each in listed if each["namespace"] == NAMESPACE}
+
+    api.create_pods(NAMESPACE, pods)
+    decided = {"likes": "Bound", "no-rdma": "Rejected", "held": "Waiting"}
+    until(lambda: states() == decided, "all pods are decided", PATIENCE_S)
+    chosen = api.pod(NAMESPACE, "likes")["spec"]["nodeName"]
+    uids = {each["name"]: each["uid"] for each in told("/overview")["pods"]["items"]}
+
+    with Browser(tmp_path) as page:
+        page.size(1400, 1000)
+        sign_in(page, stack.url, TOKEN)
+        page.until(SIGNED_IN)
+
+        open_pod(page, NAMESPACE, "likes")
+        shown = {row["Pod"]: row["State"] for row in table(page, "#pod-list")}
+        assert shown == {f"{NAMESPACE}/{name}": state for name, state in decided.items()}
+        assert f"{NODES} of {NODES} nodes passed" in step(page, "Filter")
+        assert f"best: {chosen} with 80" in step(page, "Score")
+        assert f"bound to node {chosen}" in step(page, "Bind")
+        items = told(f"/decisions/{uids['likes']}/nodes")["items"]
+        assert len(items) == NODES
+        scores = [(each["node"], str(each["scores"]["LabelMatch"]["weighted"])) for each in items]
+        assert [(row["Node"], row["LabelMatch"]) for row in table(page, "#nodes")] == scores
+
+        open_pod(page, NAMESPACE, "no-rdma")
+        items = told(f"/decisions/{uids['no-rdma']}/nodes")["items"]
+        assert f"0 of {NODES} nodes passed" in step(page, "Filter")
+        assert step(page, "Bind") == "Bind\nnot called"
+        rejected = [(each["node"], each["reason"]) for each in items]
+        shown_reasons = [(row["Node"], row["HighCommPodFilter"]) for row in table(page, "#nodes")]
+        assert shown_reasons == rejected
+        near = told(f"/decisions?pod={uids['no-rdma']}")["nearest"]
+        assert near
+        unblock = text(page, "#unblock")
+        for each in near:
+            assert f"node {each['node']} lacks {each['lacks'][0]['lacks']}" in unblock
+
+        open_pod(page, NAMESPACE, "held")
+        (held,) = told("/overview")["waiting"]["items"]
+        assert "held by OnDemand" in step(page, "Permit")
+        assert f"for node {held['node']}" in step(page, "Permit")
+        (waiting,) = table(page, "#waiting")
+        names = (waiting["Waiting pod"], waiting["Node"], waiting["Held by"])
+        assert names == (f"{NAMESPACE}/held", held["node"], "OnDemand")
+
+        shows_health(page, told)
+        assert all(url.startswith(f"{stack.url}/") for url in page.requests())
+
+
+def shows_health(page: Browser, told: Callable[[str], Any]) -> None:
+    server = told("/overview")["kubextend"]
+    facts = text(page, "#facts")
+    assert f"Configuration (SHA-256)\n{server['configurationSha256'][:12]}" in facts
+    (profile_facts,) = server["profiles"].items()
+    assert f"Profile {profile_facts[0]}\n{', '.join(profile_facts[1])}" in facts
+    assert "Readiness\nready" in facts
+    latency = table(page, "#latency")
+    shown_plugins = {(row["Plugin"], row["Extension point"]) for row in latency}
+    assert shown_plugins == {
+        (plugin["name"], point["extensionPoint"])
+        for plugin in told("/plugins")["items"]
+        for point in plugin["extensionPoints"] or [{"extensionPoint": ""}]
+    }
