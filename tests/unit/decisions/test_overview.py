@@ -5,14 +5,19 @@ from typing import Any
 
 import pytest
 
+from kubextend import core
 from kubextend.decisions import DecisionReader, ServerFacts, decision_reader
+from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 from kubextend.plugins.coscheduling import Coscheduling
 from kubextend.plugins.label_match import LabelMatch
 from kubextend.testing import Runner, make_node, make_pod
+from kubextend.verbs.decision_records import AskedNodes, Verdicts
 from kubextend.verbs.filter_again import filter_anew
 
 RULES = {"filters": [{"podSelector": "disk", "nodeSelector": "disk=ssd", "reason": "no ssd"}]}
+# The nodes of three entries, of which some have two.
+ENTRIES = ({0}, {0, 1}, {1, 2})
 PICKY = {"disk": "any"}
 
 
@@ -66,13 +71,13 @@ def test_a_pod_that_fits_nowhere_is_rejected_and_stays_so_after_ten_minutes() ->
     assert only_pod(runner)["nodes"] == 3
 
 
-def test_of_nodes_that_two_plugins_reject_each_counts_once() -> None:
-    twice = {"filters": [*RULES["filters"], {"nodeSelector": "!old", "reason": "old"}]}
-    nodes = [make_node("a"), make_node("b", labels={"old": ""}), make_node("c", labels=PICKY)]
-    runner = Runner(LabelMatch, nodes=nodes, args={"LabelMatch": twice})
-    runner.filter(make_pod("p", labels=PICKY))
-    (call,) = reader_of(runner).pod("", "default", "p")["attempts"][0]["calls"]  # type: ignore[index]
-    assert only_pod(runner)["passed"] == call["nodes"]["passed"] == 0
+def test_a_node_with_two_entries_counts_once() -> None:
+    first, second, third = (core.Mask([place in rows for place in range(4)]) for rows in ENTRIES)
+    status = Status.unschedulable("no")
+    rejections = [Rejection(second, status, "A"), Rejection(third, status, "B")]
+    verdicts = Verdicts(AskedNodes(4, packed=b'["a","b","c","d"]'), first, rejections)
+    assert verdicts.passed == verdicts.summary()["passed"] == 1
+    assert Verdicts(AskedNodes(4, packed=b'["a","b","c","d"]')).passed == 4
 
 
 def test_a_pod_for_which_a_plugin_fails_has_failed() -> None:
