@@ -131,7 +131,7 @@ apt-packages: ## Prometheus, its node exporter and Chromium, which the tests sta
 		apt-get install -q --yes --no-install-recommends $(APT_PROGRAMS)
 
 .PHONY: e2e
-e2e: build e2e-tools ## etcd, kube-apiserver and kube-scheduler against kubextend; KUBE=1.34 for an older version
+e2e: build apt-packages e2e-tools ## etcd, kube-apiserver and kube-scheduler against kubextend; KUBE=1.34 for an older version
 	$(BIN)/python -m pytest tests/e2e
 
 .PHONY: e2e-all
