@@ -1,5 +1,7 @@
 """Base classes for plugins in the Rust core, which handles all nodes of a request in one call."""
 
+from functools import lru_cache
+
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import Rejection, in_core
@@ -23,7 +25,7 @@ class NativeFilter:
         self, pod: core.Pod, nodes: core.Nodes, pods: core.PodSnapshot | None = None
     ) -> list[Rejection]:
         return [
-            Rejection(mask, _status(reason, unresolvable=unresolvable))
+            Rejection(mask, _status(reason, unresolvable))
             for mask, reason, unresolvable in self._native.filter_nodes(pod, nodes, pods)
         ]
 
@@ -40,5 +42,7 @@ class NativeScore:
         return self._native.score_nodes(pod, nodes)
 
 
-def _status(reason: str, *, unresolvable: bool) -> Status:
+# A plugin of the core has few reasons, and to make a Status takes as long as to look for ten.
+@lru_cache(maxsize=64)
+def _status(reason: str, unresolvable: bool) -> Status:
     return Status.unresolvable(reason) if unresolvable else Status.unschedulable(reason)

@@ -56,6 +56,7 @@ __all__ = [
     "PreFilterOutcome",
     "Profile",
     "Profiles",
+    "always",
     "post_filtered",
     "pre_filtered",
 ]
@@ -121,6 +122,9 @@ class PreFilterOutcome:
     rejected_by: str = ""
 
 
+_ALL_NODES: Final = PreFilterOutcome(PreFilterResult(), Status.success())
+
+
 class PluginScores(NamedTuple):
     """The scores of one plugin for the nodes of a request.
 
@@ -141,7 +145,8 @@ def _no_pods() -> core.PodSnapshot | None:
     return None
 
 
-def _always() -> bool:
+def always() -> bool:
+    """Return True: there is time for any number of nodes."""
     return True
 
 
@@ -295,7 +300,7 @@ class Profile:
         pod: core.Pod,
         nodes: core.Nodes,
         left_out: LeftOut | None = None,
-        goes_on: GoesOn = _always,
+        goes_on: GoesOn = always,
     ) -> FilterOutcome:
         """Run PreFilter and Filter for a pod, and take nominated pods into account.
 
@@ -381,6 +386,8 @@ class Profile:
         Raises: PluginError: a plugin raised, or returned a wrong value.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunPreFilterPlugins
         """
+        if not self.pre_filter:
+            return _ALL_NODES
         result = PreFilterResult()
         status = Status.success()
         skipped: set[str] = set()
@@ -741,7 +748,8 @@ def _checked_rejections(
         PluginError: a status is no rejection.
     """
     rejections = []
-    if not isinstance(said, Iterable) or isinstance(said, str | bytes):
+    # The check of an abstract class takes as long as all others.
+    if type(said) is not list and (not isinstance(said, Iterable) or isinstance(said, str | bytes)):
         raise wrong_answer(said, "a sequence of Rejection")
     for rejection in said:
         if not isinstance(rejection, Rejection):

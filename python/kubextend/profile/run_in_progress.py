@@ -122,8 +122,9 @@ class Run:
         """Tell the breakers which plugins of this run did not fail; end their probes."""
         if self._abandoned:
             return
-        for call in self._spent_s.keys() - self._failed:
-            self._breakers.succeeded(call.plugin, call.extension_point)
+        for call in self._spent_s:
+            if call not in self._failed:
+                self._breakers.succeeded(*call)
         for plugin, admission in self._admissions.items():
             if admission is Admission.PROBE:
                 self._breakers.recovered(plugin)
@@ -266,19 +267,18 @@ class Run:
         """
         if self._metrics is None or not spent_s:
             return
-        points: dict[str, tuple[float, str]] = {}
+        failed = self._failed
+        failed_points = {call.extension_point for call in failed} if failed else failed
+        points: dict[str, float] = {}
         for call, seconds in spent_s.items():
             plugin, point = call
-            status = "Error" if call in self._failed else "Success"
+            status = "Error" if call in failed else "Success"
             self._metrics.plugin(plugin, point, status).observe(seconds)
-            if (before := points.get(point)) is None:
-                points[point] = seconds, status
-            else:
-                worst = before[1] if before[1] == "Error" else status
-                points[point] = before[0] + seconds, worst
+            points[point] = points.get(point, 0.0) + seconds
         # The pod has a profile, since a plugin was called for it.
         profile = "" if self.pod is None else self.pod.scheduler_name
-        for point, (seconds, status) in points.items():
+        for point, seconds in points.items():
+            status = "Error" if point in failed_points else "Success"
             self._metrics.point(point, status, profile).observe(seconds)
         if self._rejected is not None:
             for rejection in set(self._rejected):

@@ -280,8 +280,8 @@ class VerbCall:
     ) -> None:
         self.verb: VerbName = verb
         self.verdicts = verdicts
-        self.error = short(error)
-        self.note = short(note)
+        self.error = short(error) if error else ""
+        self.note = short(note) if note else ""
         self._held_bytes = 0
 
     def timed(self, run: Run | None) -> None:
@@ -463,10 +463,11 @@ class Decisions:
         """
         now_s = time.monotonic()
         left, at_s = self._left.get(kind, (_MOST_A_SECOND, now_s))
-        left = min(left + _MOST_A_SECOND * (now_s - at_s), _MOST_A_SECOND)
-        has_turn = left >= 1.0
-        self._left[kind] = (left - 1.0 if has_turn else left), now_s
-        return has_turn
+        left += _MOST_A_SECOND * (now_s - at_s)
+        if left < 1.0:
+            return False
+        self._left[kind] = min(left, _MOST_A_SECOND) - 1.0, now_s
+        return True
 
     def add(self, pod: core.Pod, call: VerbCall) -> None:
         """Record a call of a verb about a pod; the call's run is the current one.

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 from kubextend import core
 from kubextend.config import VerbName
 from kubextend.errors import PluginError
-from kubextend.profile import FilterOutcome, Profile
+from kubextend.profile import FilterOutcome, Profile, always
 from kubextend.profile.run_in_progress import AbandonedError
 from kubextend.verbs.answer import REJECTS_ALL, Answer, Body, filter_error
 from kubextend.verbs.context import Context
@@ -101,7 +101,9 @@ class FilterVerb:
             self._record(args.pod, VerbCall(self.name, error=why_not))
             return filter_error(why_not)
         attempt = self._unplaced.begin(args.pod, args.nodes, profile)
-        left_out, goes_on = self._context.failures.left_out, self._context.half_time()
+        left_out = self._context.failures.left_out
+        # Only nodes with nominated pods take a second run, and only where filters count pods.
+        goes_on = self._context.half_time() if profile.counts_pods else always
         try:
             if is_member(profile, attempt.pod):
                 places = self._context.memory.places

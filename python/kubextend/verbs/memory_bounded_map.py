@@ -54,11 +54,21 @@ class KeptPods(Generic[_V]):
     def put(self, value: _V) -> list[_V]:
         """Keep a value as the latest, in place of its pod's old value; return dropped values."""
         uid, namespace, size = value.pod.uid, value.pod.namespace, value.held_bytes
-        self.pop(uid)
+        before = self._sizes.get(uid)
+        if before is not None and before[0] == namespace:
+            # Most pods come again, and a pod's namespace never changes.
+            order = self._order[namespace]
+            del self._kept[uid], order[uid]
+            more_bytes = size - before[1]
+        else:
+            self.pop(uid)
+            order = self._order.setdefault(namespace, {})
+            more_bytes = size
         self._kept[uid] = value
         self._sizes[uid] = namespace, size
-        self._order.setdefault(namespace, {})[uid] = None
-        self._count(namespace, size)
+        order[uid] = None
+        if more_bytes:
+            self._count(namespace, more_bytes)
         gone = []
         while self._bytes > self._most_bytes:
             largest = max(self._by_namespace, key=self._by_namespace.__getitem__)

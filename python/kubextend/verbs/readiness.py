@@ -93,7 +93,8 @@ class Readiness:
             return why
         if profile.informers and (why := self._why_no_objects(profile.informers)):
             return why
-        return _not_started(sorted(profile.plugin_names.intersection(self._not_started())))
+        late = profile.plugin_names.intersection(self._not_started())
+        return _not_started(sorted(late)) if late else ""
 
     def _why_no_nodes(self) -> str:
         listed = self._watched is None or self._watched.synced

@@ -1,8 +1,6 @@
 """Counts how the requests of a verb end."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Self
 
 from kubextend.config import VerbName
 from kubextend.errors import WireError
@@ -12,24 +10,31 @@ from kubextend.verbs.answer import Answer
 
 __all__ = ["counting"]
 
-Counted: TypeAlias = Callable[[Answer], Answer]
-"""Counts an answer by its result, and returns the answer."""
 
+class counting:  # noqa: N801  read as a verb: with counting(metrics, verb) as counted
+    """A context that counts one request: by its answer, or as a failure if the block raises.
 
-@contextmanager
-def counting(metrics: Metrics, verb: VerbName) -> Iterator[Counted]:
-    """Yield a function that counts one request's answer; count a failure if the block raises."""
+    Args:
+        metrics: the metrics.
+        verb: the verb of the request.
+    """
 
-    def counted(answer: Answer) -> Answer:
-        metrics.requests(verb, answer.result).inc()
+    __slots__ = ("_metrics", "_verb")
+
+    def __init__(self, metrics: Metrics, verb: VerbName) -> None:
+        self._metrics = metrics
+        self._verb = verb
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __call__(self, answer: Answer) -> Answer:
+        """Count an answer by its result, and return the answer."""
+        self._metrics.requests(self._verb, answer.result).inc()
         return answer
 
-    try:
-        yield counted
-    except AbandonedError:
-        # The abandoned request was answered and counted without this call.
-        raise
-    except BaseException as error:
-        result = "bad_request" if isinstance(error, WireError) else "failed"
-        metrics.requests(verb, result).inc()
-        raise
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        # An abandoned request was answered and counted without this call.
+        if error is not None and not isinstance(error, AbandonedError):
+            result = "bad_request" if isinstance(error, WireError) else "failed"
+            self._metrics.requests(self._verb, result).inc()

@@ -49,7 +49,9 @@ def entries_of(unknown: core.Mask, rejections: Sequence[Rejection]) -> list[Entr
     the nodes whose names kubextend's watch has not brought.
     """
     left = ~unknown
-    reason_for = _at_most(MOST_REASONS)
+    # So few texts need no count, even with that of the unknown nodes.
+    few = len(rejections) + 1 < MOST_REASONS
+    reason_for = _cut if few else _at_most(MOST_REASONS)
     entries = [(unknown, reason_for(_UNKNOWN), True)] if unknown.any() else []
     for rejection in rejections:
         nodes = rejection.nodes & left
@@ -189,12 +191,16 @@ def _retold(entries: Sequence[Entry], texts: Mapping[int, str], told: list[str])
     return retold
 
 
+def _cut(text: str) -> str:
+    return shortened(text, MOST_REASON_CHARS)
+
+
 def _at_most(most: int) -> Callable[[str], str]:
     """Return a function that passes ``most - 1`` different texts, and replaces all others."""
     seen: set[str] = set()
 
     def reason_for(whole_text: str) -> str:
-        text = shortened(whole_text, MOST_REASON_CHARS)
+        text = _cut(whole_text)
         if text in seen or len(seen) < most - 1:
             seen.add(text)
             return text

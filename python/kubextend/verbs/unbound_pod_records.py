@@ -477,8 +477,9 @@ class UnplacedPods:
             self._rejected.pop(record.pod.uid, None)
 
     def _let_nodes_go(self, record: _Record) -> None:
-        self._end_untold(record)
-        self._end_rejection(record)
+        record.reasons.settle()
+        record.untold = record.rejection = None
+        self._rejected.pop(record.pod.uid, None)
 
     def _bound_nodes(self) -> list[core.Pod]:
         """Forget the oldest rejections beyond 512; return their pods if nodes changed since."""
