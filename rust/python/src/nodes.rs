@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kubextend_core::node::{Mask, Node, NodeDetails, NodeTable, Nodes};
+use kubextend_core::node::{Labels, Mask, Node, NodeDetails, NodeTable, Nodes, Text};
 use kubextend_core::pod::PodSnapshot;
 use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -129,12 +129,12 @@ impl PyNodes {
     }
 
     fn labels<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyList>> {
-        self.texts(py, |node| node.label(key))
+        self.texts(py, key, Node::labels)
     }
 
     fn annotations<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyList>> {
         self.check_details("annotations")?;
-        self.texts(py, |node| node.details()?.annotations.get(key))
+        self.texts(py, key, Node::annotations)
     }
 
     fn topology<'py>(
@@ -246,21 +246,24 @@ impl PyNodes {
 }
 
 impl PyNodes {
-    /// Returns a list of one text for each node; equal texts of the nodes' pool are one object.
+    /// Returns a list of the value that each node has for a key in some of its `labels`.
     fn texts<'a, 'py>(
         &'a self,
         py: Python<'py>,
-        text_of: impl Fn(&'a Node) -> Option<&'a Arc<str>>,
+        key: &str,
+        labels: impl Fn(&'a Node) -> &'a Labels + Send,
     ) -> PyResult<Bound<'py, PyList>> {
+        let texts = py.detach(|| self.nodes.texts(key, labels));
         let mut known: HashMap<*const u8, Bound<'py, PyString>> = HashMap::new();
-        let texts: Vec<Option<Bound<'py, PyString>>> = (0..self.nodes.len())
-            .map(|at| {
-                let value = text_of(self.nodes.node(at)?)?;
-                let text = known.entry(value.as_ptr());
-                Some(text.or_insert_with(|| PyString::new(py, value)).clone())
-            })
-            .collect();
-        PyList::new(py, texts)
+        let object = |text: Option<Text>| {
+            let Text { text, shared } = text?;
+            let new = || PyString::new(py, text);
+            if !shared {
+                return Some(new());
+            }
+            Some(known.entry(text.as_ptr()).or_insert_with(new).clone())
+        };
+        PyList::new(py, texts.into_iter().map(object))
     }
 }
 

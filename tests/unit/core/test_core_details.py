@@ -1,6 +1,7 @@
 """The parts of nodes and pods that a store keeps only where a plugin declares to need them."""
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -337,6 +338,30 @@ def test_a_recorded_node_has_its_details_however_it_came(read: Callable[[], core
             for node in NODES
         ]
         assert list(nodes.images(name)) == sizes
+
+
+def test_texts_of_all_nodes_are_those_of_each_wherever_among_its_keys_they_are() -> None:
+    rng = random.Random(6)
+    keys = [f"example.com/{letter}" for letter in "abcdefgh"]
+    texts = ["", "same", "é", "x" * 400]
+    nodes = []
+    for number in range(300):
+        metadata = {"name": f"n{number}"}
+        for field in ("labels", "annotations"):
+            some = rng.sample(keys, rng.randrange(len(keys) + 1))
+            metadata[field] = {key: rng.choice([*texts, f"only-{number}"]) for key in some}
+        nodes.append({"metadata": metadata})
+    store = core.NodeStore(details=True)
+    store.replace(json.dumps({"metadata": {}, "items": nodes}).encode())
+    unknown = {"metadata": {"name": "unknown", "labels": {}, "annotations": {}}}
+    asked = [rng.choice([*nodes, unknown]) for _ in range(1000)]
+    found = store.select([node["metadata"]["name"] for node in asked])
+    for key in [*keys, "", "example.com/absent", "zzz"]:
+        for field, read in (("labels", found.labels), ("annotations", found.annotations)):
+            values = read(key)
+            assert values == [node["metadata"][field].get(key) for node in asked]
+            same = {id(value) for value in values if value == "same"}
+            assert len(same) <= 1
 
 
 def test_a_node_that_the_store_does_not_know_has_no_details() -> None:

@@ -18,7 +18,7 @@ pub use mask::Mask;
 pub use record::{Labels, Node};
 pub use rejection::Rejection;
 pub use request_store::RequestStore;
-pub use selection::Nodes;
+pub use selection::{Nodes, Text};
 pub use source::Body;
 pub use store::NodeStore;
 pub use table::{NodeStoreStats, NodeTable};

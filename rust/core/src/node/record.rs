@@ -11,6 +11,9 @@ pub struct Node {
     pub(crate) name: Arc<str>,
     pub(crate) uid: Box<str>,
     pub(crate) labels: Labels,
+    /// Here and not in the details, so that to read one takes one step less; empty if the store
+    /// does not keep details.
+    pub(crate) annotations: Labels,
     pub(crate) taints: Box<[Taint]>,
     pub(crate) unschedulable: bool,
     pub(crate) allocatable: Box<[(Arc<str>, Quantity)]>,
@@ -20,7 +23,7 @@ pub struct Node {
     pub(crate) raw: Option<Arc<[u8]>>,
 }
 
-/// `metadata.labels`, sorted by key.
+/// `metadata.labels` or `metadata.annotations`, sorted by key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Labels(pub(crate) Box<[(Arc<str>, Arc<str>)]>);
 
@@ -31,19 +34,26 @@ impl LabelLookup for Labels {
 }
 
 impl Labels {
-    /// Iterates over every label of the node as key and value, sorted by key.
+    /// Iterates over every label as key and value, sorted by key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
     /// The value of one key, in memory that all nodes with an equal value share; None if absent.
     pub fn get(&self, key: &str) -> Option<&Arc<str>> {
-        let at = self
-            .0
-            .binary_search_by(|(known, _)| (**known).cmp(key))
-            .ok()?;
-        Some(&self.0[at].1)
+        let at = self.0.binary_search_by(|(known, _)| (**known).cmp(key));
+        Some(&self.0[at.ok()?].1)
     }
+}
+
+/// Returns the position of a key in pairs that are sorted by key; looks at position `near` first,
+/// where other nodes of a cluster usually have the key.
+pub(super) fn position_near<T>(sorted: &[(Arc<str>, T)], key: &str, near: usize) -> Option<usize> {
+    if sorted.get(near).is_some_and(|(known, _)| **known == *key) {
+        return Some(near);
+    }
+    let at = sorted.binary_search_by(|(known, _)| (**known).cmp(key));
+    at.ok()
 }
 
 impl Node {
@@ -63,7 +73,7 @@ impl Node {
 
     /// Returns the strings of the node that come from the pool.
     pub(crate) fn into_strings(self) -> impl Iterator<Item = Arc<str>> {
-        let labels = self.labels.0.into_iter();
+        let labels = self.labels.0.into_iter().chain(self.annotations.0);
         let resources = self.allocatable.into_iter().map(|(resource, _)| resource);
         let details = self.details.into_iter();
         labels
@@ -75,6 +85,11 @@ impl Node {
     /// `metadata.labels`
     pub fn labels(&self) -> &Labels {
         &self.labels
+    }
+
+    /// `metadata.annotations`; empty if the store does not keep details.
+    pub fn annotations(&self) -> &Labels {
+        &self.annotations
     }
 
     /// The value of one label, in memory that all nodes with an equal value share; None if absent.
@@ -123,6 +138,7 @@ impl Node {
             name: name.into(),
             uid: Box::default(),
             labels: Labels(Box::default()),
+            annotations: Labels(Box::default()),
             taints: Box::default(),
             unschedulable: false,
             allocatable: Box::default(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::mask::Mask;
 use super::names::Names;
-use super::record::Node;
+use super::record::{Labels, Node, position_near};
 use super::snapshot::{Snapshot, Topology, node_matches};
 use crate::labels::{
     FieldErrors, PreferredTerm, PreferredTerms, RequiredAffinity, RequiredNodeAffinity, Selector,
@@ -38,6 +38,23 @@ impl Slot {
             UNKNOWN => Place::Unknown((self.0 & !KIND) as usize),
             _ => Place::Row(self.0),
         }
+    }
+}
+
+/// A text of a node, and whether other nodes may have the same text in the same memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Text<'a> {
+    /// The text.
+    pub text: &'a str,
+    /// Whether other nodes may have it.
+    pub shared: bool,
+}
+
+impl<'a> Text<'a> {
+    fn of(text: &'a Arc<str>) -> Self {
+        // The pool has one reference, and the node another.
+        let shared = Arc::strong_count(text) > 2;
+        Self { text, shared }
     }
 }
 
@@ -254,6 +271,32 @@ impl Nodes {
     pub fn preferred_by(&self, terms: &[PreferredTerm]) -> Result<Vec<i64>, FieldErrors> {
         let preferred = PreferredTerms::compile(terms)?;
         Ok(self.map_or(0, |node| preferred.score(node.name(), node.labels())))
+    }
+
+    /// Returns for each node the value of a key in some of its `labels`; None where the key is not.
+    pub fn texts<'a>(
+        &'a self,
+        key: &str,
+        labels: impl Fn(&'a Node) -> &'a Labels,
+    ) -> Vec<Option<Text<'a>>> {
+        // The memory of thousands of nodes is in no cache. A processor waits for many parts of
+        // memory at once if it needs none of them to find another. So each step reads one part of
+        // all nodes, and no node waits for its own earlier part.
+        let nodes: Vec<_> = (0..self.len()).map(|at| self.node(at)).collect();
+        let pairs: Vec<_> = nodes
+            .into_iter()
+            .map(|node| Some(&*labels(node?).0))
+            .collect();
+        let mut near = 0;
+        let value = |pairs: Option<&'a [(_, _)]>| {
+            near = position_near(pairs?, key, near)?;
+            Some(&pairs?[near].1)
+        };
+        let values: Vec<_> = pairs.into_iter().map(value).collect();
+        values
+            .into_iter()
+            .map(|value| value.map(Text::of))
+            .collect()
     }
 
     /// Returns one value for each node: `value` of the node, or `absent` for a node that the store
