@@ -7,7 +7,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{data_files, event, full_body, json, label, names, node_json, node_list, read};
-use kubextend_core::node::{Body, Mask, NodeStore, RequestStore};
+use kubextend_core::node::{Body, Mask, NodeStore, Parts, RequestStore};
 use kubextend_core::pod::PodStore;
 use kubextend_core::wire::{
     self, Problem, Relist, WireError, apply, read_binding_args, read_preemption_args, replace,
@@ -566,5 +566,71 @@ fn a_pod_of_more_conditions_than_are_worth_trying_on_each_node_is_refused() {
             let said = refused.is_some_and(|error| error.contains("more than 1000 conditions"));
             assert_eq!(said, conditions > 1000, "{conditions}: {pod:.200}");
         }
+    }
+}
+
+#[test]
+fn a_pod_of_more_conditions_than_are_worth_trying_on_each_pod_is_refused() {
+    let list = |condition: &str, count: usize| vec![condition; count].join(",");
+    let selector = |count: usize| {
+        let conditions = list(r#"{"key":"k","operator":"Exists"}"#, count);
+        format!(r#"{{"matchLabels":{{"a":"b"}},"matchExpressions":[{conditions}]}}"#)
+    };
+    let term = |count: usize| format!(r#"{{"labelSelector":{}}}"#, selector(count));
+    let weighted = |count: usize| format!(r#"{{"weight":1,"podAffinityTerm":{}}}"#, term(count));
+    let affinity = |kind: &str, required: &str, preferred: &str| {
+        format!(
+            r#"{{"affinity":{{"{kind}":{{
+                "requiredDuringSchedulingIgnoredDuringExecution":[{required}],
+                "preferredDuringSchedulingIgnoredDuringExecution":[{preferred}]}}}}}}"#
+        )
+    };
+    let spread = |constraints: &str| format!(r#"{{"topologySpreadConstraints":[{constraints}]}}"#);
+    let named = format!(r#"{{"namespaceSelector":{}}}"#, selector(500));
+    let parts = Parts {
+        details: true,
+        ..Parts::default()
+    };
+    let (kept, unkept) = (
+        NodeStore::with_parts(parts),
+        NodeStore::with_parts(Parts::default()),
+    );
+    let room = "x".repeat(4 << 20);
+    // A term counts as one condition, beside those of its selectors.
+    for (spec, conditions) in [
+        (affinity("podAffinity", &term(998), ""), 1000),
+        (affinity("podAffinity", &term(999), ""), 1001),
+        (affinity("podAntiAffinity", &term(999), ""), 1001),
+        (affinity("podAffinity", "", &weighted(999)), 1001),
+        (
+            affinity("podAntiAffinity", &term(498), &weighted(498)),
+            1000,
+        ),
+        (
+            affinity("podAntiAffinity", &term(498), &weighted(499)),
+            1001,
+        ),
+        (affinity("podAffinity", &list("{}", 1000), ""), 1000),
+        (affinity("podAffinity", &list("{}", 1001), ""), 1001),
+        (affinity("podAffinity", &list(&named, 2), ""), 1004),
+        (spread(&term(998)), 1000),
+        (spread(&term(999)), 1001),
+        (spread(&list("{}", 1001)), 1001),
+    ] {
+        let pod = format!(r#"{{"spec":{spec}}}"#);
+        let args = format!(r#"{{"Pod":{pod},"NodeNames":["{room}"]}}"#);
+        let filter = |store: &NodeStore| {
+            let body = Body::new(args.clone());
+            wire::read_args(body, None, Some(store)).map(drop)
+        };
+        let preempt = format!(r#"{{"Pod":{pod},"NodeNameToMetaVictims":{{}}}}"#);
+        let preempt = read_preemption_args(preempt.as_bytes(), Some(&kept)).map(drop);
+        for read in [filter(&kept), preempt] {
+            let refused = read.map_err(|error| error.to_string()).err();
+            let said = refused.is_some_and(|error| error.contains("more than 1000 conditions"));
+            assert_eq!(said, conditions > 1000, "{conditions}: {pod:.200}");
+        }
+        // What no plugin reads is skipped.
+        assert!(filter(&unkept).is_ok());
     }
 }

@@ -41,6 +41,19 @@ pub struct PodTemplate {
     pub resource_claims: Box<[ResourceClaim]>,
 }
 
+impl PodTemplate {
+    /// The number of conditions on other pods and their namespaces; each term counts as one more.
+    pub(crate) fn conditions(&self) -> usize {
+        let affinities = [&self.affinity, &self.anti_affinity].into_iter();
+        let terms = affinities.flat_map(PodAffinity::terms);
+        let of_terms =
+            terms.map(|term| 1 + term.selector.conditions() + term.namespace_selector.conditions());
+        let spread = self.spread_constraints.iter();
+        let of_spread = spread.map(|constraint| 1 + constraint.selector.conditions());
+        of_terms.chain(of_spread).sum()
+    }
+}
+
 /// `podAffinity` or `podAntiAffinity` of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct PodAffinity {
@@ -48,6 +61,14 @@ pub struct PodAffinity {
     pub required: Box<[PodAffinityTerm]>,
     /// `preferredDuringSchedulingIgnoredDuringExecution`: each term with its weight.
     pub preferred: Box<[(i32, PodAffinityTerm)]>,
+}
+
+impl PodAffinity {
+    /// Iterates over the required and the preferred terms.
+    pub(super) fn terms(&self) -> impl Iterator<Item = &PodAffinityTerm> {
+        let preferred = self.preferred.iter().map(|(_, term)| term);
+        self.required.iter().chain(preferred)
+    }
 }
 
 /// A term of a pod's affinity to other pods.
@@ -77,6 +98,15 @@ pub enum LabelSelector {
     Of(Selector),
     /// Kubernetes would refuse the selector with this message.
     Invalid(Box<str>),
+}
+
+impl LabelSelector {
+    fn conditions(&self) -> usize {
+        match self {
+            Self::Of(selector) => selector.requirements().len(),
+            Self::Nothing | Self::Invalid(_) => 0,
+        }
+    }
 }
 
 /// A constraint on how the pods of a set are spread over the values of a topology key.

@@ -109,9 +109,7 @@ pub(super) fn template(of: &PodTemplate) -> usize {
 }
 
 fn affinity(of: &PodAffinity) -> usize {
-    let preferred = of.preferred.iter().map(|(_, term)| term);
-    let terms = of.required.iter().chain(preferred);
-    terms.map(affinity_term).sum()
+    of.terms().map(affinity_term).sum()
 }
 
 fn affinity_term(of: &PodAffinityTerm) -> usize {

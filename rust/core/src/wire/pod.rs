@@ -304,15 +304,16 @@ impl From<WireToleration<'_>> for Toleration {
     }
 }
 
-/// The most node affinity conditions of a pod in a request. Each condition is compared with each
-/// node, as in kube-scheduler; usual pods have a few.
+/// The most conditions of the affinity and the topology spread constraints of a pod in a request.
+/// Each condition is compared with each node, as in kube-scheduler, or with each pod on the nodes;
+/// usual pods have a few.
 const MOST_CONDITIONS: usize = 1000;
 
-/// Converts the pod of a request, and checks the size of its node affinity.
+/// Converts the pod of a request, and checks the number of its conditions.
 ///
 /// # Errors
-/// The pod's node affinity has more than `MOST_CONDITIONS` conditions: one such pod would keep a
-/// thread for seconds.
+/// The pod has more than `MOST_CONDITIONS` conditions: one such pod would keep a thread for
+/// seconds.
 pub(crate) fn asked_about(wire: Placed<WirePod<'_>>, cursor: &Cursor<'_>) -> Result<Pod> {
     let pod = wire.into_pod(cursor);
     let required = pod.required.terms.iter().flatten();
@@ -320,13 +321,16 @@ pub(crate) fn asked_about(wire: Placed<WirePod<'_>>, cursor: &Cursor<'_>) -> Res
     let conditions = required
         .chain(preferred)
         .map(|term| term.match_expressions.len() + term.match_fields.len());
-    if conditions.sum::<usize>() > MOST_CONDITIONS {
+    let of_pods = pod
+        .details()
+        .map_or(0, |details| details.template.conditions());
+    if conditions.sum::<usize>() + of_pods > MOST_CONDITIONS {
         return Err(WireError::new(0, Problem::Unusable(TOO_MANY)));
     }
     Ok(pod)
 }
 
-const TOO_MANY: &str = "a pod whose node affinity has more than 1000 conditions";
+const TOO_MANY: &str = "a pod whose affinity and topology spread have more than 1000 conditions";
 
 #[cfg(test)]
 pub(crate) fn parsed(bytes: &[u8]) -> Result<Pod> {
