@@ -83,8 +83,12 @@ impl Default for Version {
     }
 }
 
-/// The most questions whose counts are remembered: one takes 16 bytes for each node.
+/// The most questions whose counts are remembered.
 const MOST_QUESTIONS: usize = 64;
+
+/// The most counts that are remembered for all questions, of 16 bytes each: whoever may create pods
+/// may give each of them a node of its own, which need not exist.
+const MOST_COUNTS: usize = 1 << 20;
 
 /// The most bytes of a question whose counts are remembered: a tenant's pod may write a question.
 const LARGEST_QUESTION: usize = 16 << 10;
@@ -99,13 +103,14 @@ type Remembered = HashMap<Counted, Arc<Mutex<Rows>>, RandomState>;
 pub(super) struct Counts(Mutex<Remembered>);
 
 impl Counts {
-    /// Returns a count for each of these nodes, which have numbers of rows.
+    /// Returns a count for each of these nodes, which have numbers of rows below `end`.
     pub(super) fn count<'a>(
         &self,
         counted: &Counted,
+        end: usize,
         nodes: impl Iterator<Item = Option<(u32, &'a NodePods)>>,
     ) -> Result<Vec<u32>, Unlabelled> {
-        let rows = self.rows(counted);
+        let rows = self.rows(counted, end);
         let mut rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
         let count = |node: Option<(u32, &NodePods)>| {
             let Some((row, pods)) = node else {
@@ -123,17 +128,57 @@ impl Counts {
         nodes.map(count).collect()
     }
 
-    fn rows(&self, counted: &Counted) -> Arc<Mutex<Rows>> {
+    fn rows(&self, counted: &Counted, end: usize) -> Arc<Mutex<Rows>> {
         if counted.bytes() > LARGEST_QUESTION {
             return Arc::default();
         }
+        let most = (MOST_COUNTS / end.max(1)).min(MOST_QUESTIONS);
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // The rows of each question grow with the nodes that have pods.
+        if all.len() > most {
+            all.clear();
+        }
         if let Some(known) = all.get(counted) {
             return known.clone();
         }
-        if all.len() >= MOST_QUESTIONS {
+        if all.len() >= most {
             all.clear();
         }
         all.entry(counted.clone()).or_default().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_without_number_do_not_multiply_what_is_remembered() {
+        let counts = Counts::default();
+        let pods = NodePods::default();
+        let question = |number: usize| Counted {
+            selector: Selector::default(),
+            namespaces: Some(vec![number.to_string()]),
+            terminating: false,
+        };
+        let ask = |number: usize, end: usize| {
+            let last = Some((end as u32 - 1, &pods));
+            let counted = counts.count(&question(number), end, [last].into_iter());
+            assert_eq!(counted.ok(), Some(vec![0]));
+        };
+        let remembered = || {
+            let all = counts.0.lock().expect("not poisoned");
+            let rows = all
+                .values()
+                .map(|rows| rows.lock().map_or(0, |rows| rows.len()));
+            (all.len(), rows.sum::<usize>())
+        };
+        (0..MOST_QUESTIONS).for_each(|number| ask(number, 5_000));
+        assert_eq!(remembered(), (MOST_QUESTIONS, MOST_QUESTIONS * 5_000));
+        // The same questions as before, about more nodes, and then others.
+        for number in 0..2 * MOST_QUESTIONS {
+            ask(number, 150_000);
+            assert!(remembered().1 <= MOST_COUNTS, "{:?}", remembered());
+        }
     }
 }

@@ -194,8 +194,8 @@ impl Occupancy {
     /// Returns for each of these nodes how many of its pods are counted.
     pub(crate) fn count(&self, counted: &Counted, nodes: &Nodes) -> Result<Vec<u32>, Unlabelled> {
         let with_pods = |row: Option<u32>| Some((row?, self.in_row(row?)?));
-        self.counts
-            .count(counted, self.rows_of(nodes).map(with_pods))
+        let nodes = self.rows_of(nodes).map(with_pods);
+        self.counts.count(counted, self.row_of.len(), nodes)
     }
 
     /// Returns the sums of what the pods of a namespace request on all nodes.
