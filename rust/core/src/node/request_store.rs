@@ -77,13 +77,15 @@ impl RequestStore {
     /// request's whole body proved valid.
     pub(crate) fn merge(&self, body: &Body, fresh: &[Fresh], generation: u32) {
         let size: u64 = fresh.iter().map(|fresh| u64::from(fresh.span.len)).sum();
-        if fresh.is_empty() || size > self.max_bytes {
+        let raw: u64 = fresh.iter().map(|fresh| raw_bytes(&fresh.node)).sum();
+        if fresh.is_empty() || size + raw > self.max_bytes {
             return;
         }
         let (mut kept, mut writer) = (self.lock(), self.table.lock());
         // Copying most of a body into fresh memory costs more than reading it did.
         let adopt = 2 * size >= body.bytes().len() as u64;
         let segment = adopt.then(|| kept.adopt(body, size as u32));
+        kept.bytes += raw;
         let mut replaced = Vec::new();
         for Fresh { node, span } in fresh {
             let source = match &segment {
@@ -105,6 +107,11 @@ impl RequestStore {
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the bytes of the JSON that a plugin can read, which is a copy of its own.
+fn raw_bytes(node: &Node) -> u64 {
+    node.raw().map_or(0, |raw| raw.len() as u64)
 }
 
 /// The bytes of nodes' JSON that a request store keeps, and when it last dropped old nodes.
@@ -138,6 +145,10 @@ impl Kept {
     /// Releases the bytes of nodes that are no longer stored. Copies the other nodes out of blocks
     /// of bytes of which less than half still belongs to stored nodes.
     fn release_all(&mut self, writer: &mut Writer, gone: &[Arc<Stored>]) {
+        self.bytes -= gone
+            .iter()
+            .map(|stored| raw_bytes(&stored.node))
+            .sum::<u64>();
         let mut left_behind = 0;
         for source in gone.iter().filter_map(|stored| stored.source.as_ref()) {
             if let Some(left) = source.segment.lose(source.span.len) {
@@ -222,6 +233,24 @@ mod tests {
         let node = Arc::new(Node::called(name));
         let span = Span::between(0, name.len());
         store.merge(&Body::new(name), &[Fresh { node, span }], generation);
+    }
+
+    #[test]
+    fn the_json_that_plugins_read_counts_beside_that_by_which_nodes_are_recognised() {
+        const NODE: &str = "a node's JSON of forty bytes, more or less";
+        let store = RequestStore::new(10 * 2 * NODE.len() as u64);
+        for number in 0..100 {
+            let name = ["n", &number.to_string()].concat();
+            let raw = Some(NODE.as_bytes().into());
+            let node = Arc::new(Node {
+                raw,
+                ..Node::called(&name)
+            });
+            let span = Span::between(0, NODE.len());
+            store.merge(&Body::new(NODE), &[Fresh { node, span }], number);
+            let bytes = store.stats().bytes;
+            assert_eq!(bytes, u64::from(number + 1).min(10) * 2 * NODE.len() as u64);
+        }
     }
 
     #[test]
