@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import random
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -144,6 +146,29 @@ def test_of_an_object_that_is_too_large_only_the_names_can_be_read(
             read()
     assert names(store.list("ml")) == ["big", "small"]
     assert "ml/big has 656" in caplog.text
+
+
+@pytest.mark.parametrize("small", ["[]", "{}", '{"":0}', '{"":' * 100 + "0" + "}" * 100])
+def test_an_object_of_small_objects_takes_no_more_memory_than_security_says(small: str) -> None:
+    most = MAX_OBJECT_BYTES - len(json.dumps(claim("dense", note=[]), separators=(",", ":")))
+    dense = claim("dense", note=json.loads(f"[{','.join([small] * (most // (len(small) + 1)))}]"))
+    shown = page(dense)
+    del dense
+    store = ObjectStore("claims")
+    tracemalloc.start()
+    try:
+        relist = store.relist()
+        relist.page(shown)
+        relist.commit()
+        del relist
+        gc.collect()
+        held_bytes = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    found: Any = store.get(("ml", "dense"))
+    assert "spec" in found
+    assert store.stats().bytes > 0.98 * MAX_OBJECT_BYTES
+    assert held_bytes < 2.4 * 2**20
 
 
 @pytest.mark.parametrize("depth", [300, 1022, 1100, 9000])
