@@ -9,7 +9,16 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
-from tests.ports.cases import CLUSTERS, MEASURED_AT, PORTS, QUESTIONS, clusters, questions
+from tests.ports.cases import (
+    CLUSTERS,
+    MEASURED_AT,
+    PORTS,
+    QUESTIONS,
+    cluster_for,
+    clusters,
+    questions,
+)
+from tests.ports.numa_cases import UNSORTED
 from tests.ports.recorded import asked, read
 
 from kubextend import core
@@ -18,6 +27,7 @@ from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.status import Code
 from kubextend.plugins import IN_TREE
 from kubextend.prometheus import Query, Sources, Vector
+from kubextend.testing.stand_ins import ListedObjects
 
 MEASURED = {
     "avg_over_time((cpu)[15m:1m])": ("CPU", "AVG"),
@@ -59,23 +69,40 @@ class WatchedPods(NamedTuple):
     synced: bool = True
 
 
+class WatchedNodes(NamedTuple):
+    """The nodes of a generated cluster, as a watch would have brought them."""
+
+    store: core.NodeStore
+    synced: bool = True
+
+
 class Cluster:
     """A generated cluster as our plugins see it."""
 
     def __init__(self, cluster: Mapping[str, Any]) -> None:
         self.raw = cluster
         self.names = [node["metadata"]["name"] for node in cluster["nodes"]]
-        store = core.NodeStore()
-        store.replace(_list("NodeList", cluster["nodes"]))
-        self.nodes = store.select(self.names)
+        self.store = core.NodeStore()
+        self.store.replace(_list("NodeList", cluster["nodes"]))
+        self.nodes = self.store.select(self.names)
+        found = cluster.get("objects", {})
+        self.informers = ListedObjects(found)
+        for resource, manifests in found.items():
+            for manifest in manifests:
+                self.informers.apply("ADDED", resource, manifest)
         self._pods = core.PodStore()
         self._pods.replace(_list("PodList", cluster["pods"]))
 
     def plugin(self, name: str, args: Mapping[str, Any]) -> Any:
-        handle = Handle(None, ClusterPorts(pods=WatchedPods(self._pods)))  # type: ignore[arg-type]
+        ports = ClusterPorts(
+            pods=WatchedPods(self._pods),  # type: ignore[arg-type]
+            nodes=WatchedNodes(self.store),  # type: ignore[arg-type]
+            informers=self.informers,
+        )
+        handle = Handle(None, ports)  # type: ignore[arg-type]
+        registered = IN_TREE[name]
         metrics = self.raw["metrics"]
         handle.shared(Sources, lambda: Sources(make=lambda query: Measurement(query, metrics)))  # type: ignore[arg-type,return-value]
-        registered = IN_TREE[name]
         model = registered.args_model
         given = None if model is None else model.model_validate({**OUR_ARGS.get(name, {}), **args})
         return registered.make(given, handle)
@@ -87,8 +114,11 @@ def _list(kind: str, items: Any) -> bytes:
 
 
 @cache
-def every_cluster() -> list[Cluster]:
-    return [Cluster(cluster) for cluster in clusters()]
+def every_cluster(plugin: str = "") -> list[Cluster]:
+    """Return the clusters that a plugin is asked about; most plugins share the clusters."""
+    common = list(clusters())
+    own = [cluster_for(plugin, number, cluster) for number, cluster in enumerate(common)]
+    return [Cluster(cluster) for cluster in own] if own != common or not plugin else every_cluster()
 
 
 class Difference(NamedTuple):
@@ -103,7 +133,7 @@ class Difference(NamedTuple):
 
 def differences(plugin: str) -> Iterator[Difference]:
     digest, answers = read(plugin)
-    every = every_cluster()
+    every = every_cluster(plugin)
     assert digest == asked(plugin, [cluster.raw for cluster in every]), "make oracle-ports"
     assert len(answers) == CLUSTERS * QUESTIONS >= 2000
     theirs = iter(answers)
@@ -152,7 +182,9 @@ def scores(plugin: Any, pod: core.Pod, cluster: Cluster) -> list[int] | None:
     return found
 
 
-@pytest.mark.parametrize("plugin", sorted(PORTS.keys() - {"TargetLoadPacking"}))
+@pytest.mark.parametrize(
+    "plugin", sorted(PORTS.keys() - {"TargetLoadPacking", "NodeResourceTopologyMatch"})
+)
 def test_a_port_decides_as_the_original(plugin: str) -> None:
     assert list(differences(plugin)) == []
 
@@ -163,6 +195,17 @@ def test_target_load_packing_differs_on_nodes_without_cpu_only() -> None:
         # The original takes the use of no CPU for none, and gives the node the best packed score.
         assert every[each.cluster].nodes.allocatable("cpu")[each.node] == 0, each
         assert each.ours == 0, each
+
+
+def test_node_resource_topology_match_differs_where_zones_come_in_any_order_only() -> None:
+    found = list(differences("NodeResourceTopologyMatch"))
+    for each in found:
+        args, _ = list(questions("NodeResourceTopologyMatch", each.cluster))[each.question]
+        # The original takes the number of a zone for its place in the list.
+        assert each.cluster % UNSORTED == 0, each
+        assert args["scoringStrategy"]["type"] == "LeastNUMANodes", each
+        assert isinstance(each.ours, int), each
+    assert len(found) == 3
 
 
 def test_clusters_have_5_to_200_nodes_and_pods_in_every_state() -> None:

@@ -9,6 +9,7 @@ from kubextend.plugins.label_match import LabelMatch
 from kubextend.plugins.load_variation_risk_balancing import LoadVariationRiskBalancing
 from kubextend.plugins.low_risk_over_commitment import LowRiskOverCommitment
 from kubextend.plugins.network_traffic import NetworkTraffic
+from kubextend.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from kubextend.plugins.node_resources_allocatable import NodeResourcesAllocatable
 from kubextend.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from kubextend.plugins.node_resources_fit import NodeResourcesFit
@@ -27,6 +28,7 @@ __all__ = [
     "LoadVariationRiskBalancing",
     "LowRiskOverCommitment",
     "NetworkTraffic",
+    "NodeResourceTopologyMatch",
     "NodeResourcesAllocatable",
     "NodeResourcesBalancedAllocation",
     "NodeResourcesFit",
@@ -47,6 +49,7 @@ IN_TREE: Final = {
         LoadVariationRiskBalancing,
         LowRiskOverCommitment,
         NetworkTraffic,
+        NodeResourceTopologyMatch,
         NodeResourcesAllocatable,
         NodeResourcesBalancedAllocation,
         NodeResourcesFit,

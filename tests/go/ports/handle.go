@@ -17,6 +17,8 @@ type handle struct {
 	framework.Handle
 	nominated map[string][]*framework.PodInfo
 	informers *podInformers
+	objects   objects
+	infos     []*framework.NodeInfo
 }
 
 func (h *handle) NominatedPodsForNode(node string) []*framework.PodInfo {
@@ -32,6 +34,7 @@ func (h *handle) SharedInformerFactory() informers.SharedInformerFactory {
 type podInformers struct {
 	informers.SharedInformerFactory
 	assigned *trimaran.PodAssignEventHandler
+	all      []*v1.Pod
 }
 
 type coreGroup struct {

@@ -37,6 +37,7 @@ GIVEN: Mapping[str, Mapping[str, Any]] = {
     "LoadVariationRiskBalancing": {"args": PROMETHEUS},
     "LowRiskOverCommitment": {"args": PROMETHEUS},
     "NetworkTraffic": {"args": PROMETHEUS | {"networkInterface": "eth0"}},
+    "NodeResourceTopologyMatch": {},
     "NodeResourcesAllocatable": {},
     "NodeResourcesBalancedAllocation": {},
     "NodeResourcesFit": {},
