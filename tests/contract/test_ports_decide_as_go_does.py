@@ -182,9 +182,10 @@ def scores(plugin: Any, pod: core.Pod, cluster: Cluster) -> list[int] | None:
     return found
 
 
-@pytest.mark.parametrize(
-    "plugin", sorted(PORTS.keys() - {"TargetLoadPacking", "NodeResourceTopologyMatch"})
-)
+OF_THEIR_OWN = {"NetworkOverhead", "NodeResourceTopologyMatch", "TargetLoadPacking"}
+
+
+@pytest.mark.parametrize("plugin", sorted(PORTS.keys() - OF_THEIR_OWN))
 def test_a_port_decides_as_the_original(plugin: str) -> None:
     assert list(differences(plugin)) == []
 
@@ -206,6 +207,17 @@ def test_node_resource_topology_match_differs_where_zones_come_in_any_order_only
         assert args["scoringStrategy"]["type"] == "LeastNUMANodes", each
         assert isinstance(each.ours, int), each
     assert len(found) == 3
+
+
+def test_network_overhead_differs_in_the_words_of_its_reason_only() -> None:
+    rejected = 0
+    for each in differences("NetworkOverhead"):
+        assert isinstance(each.go, list), each
+        [reason] = each.go
+        assert " does not meet several network requirements from Workload" in reason
+        assert each.ours == ["node is too far from pods that the pod depends on"]
+        rejected += 1
+    assert rejected > 10_000
 
 
 def test_clusters_have_5_to_200_nodes_and_pods_in_every_state() -> None:

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
+from tests.ports.network_cases import network_args, network_cluster, network_pod
 from tests.ports.numa_cases import numa_args, numa_cluster, numa_pod
 
 __all__ = [
@@ -241,6 +242,7 @@ def _target_load(draw: _Draw) -> Json:
 
 
 PORTS: Final[dict[str, Callable[[_Draw], Json]]] = {
+    "NetworkOverhead": network_args,
     "NodeResourcesFit": _fit,
     "NodeResourcesBalancedAllocation": _balanced,
     "NodeResourcesAllocatable": _allocatable,
@@ -253,8 +255,10 @@ PORTS: Final[dict[str, Callable[[_Draw], Json]]] = {
 """The ported plugins, each with the function that draws arguments for it."""
 
 _PODS: Final[dict[str, Callable[[_Draw, str], Json]]] = {
+    "NetworkOverhead": network_pod,
     "NodeResourceTopologyMatch": numa_pod,
 }
 _CLUSTERS: Final[dict[str, Callable[[_Draw, int, Json], Json]]] = {
+    "NetworkOverhead": network_cluster,
     "NodeResourceTopologyMatch": numa_cluster,
 }

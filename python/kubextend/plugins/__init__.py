@@ -8,6 +8,7 @@ from kubextend.plugins.high_comm_pod_filter import HighCommPodFilter
 from kubextend.plugins.label_match import LabelMatch
 from kubextend.plugins.load_variation_risk_balancing import LoadVariationRiskBalancing
 from kubextend.plugins.low_risk_over_commitment import LowRiskOverCommitment
+from kubextend.plugins.network_overhead import NetworkOverhead
 from kubextend.plugins.network_traffic import NetworkTraffic
 from kubextend.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from kubextend.plugins.node_resources_allocatable import NodeResourcesAllocatable
@@ -27,6 +28,7 @@ __all__ = [
     "LabelMatch",
     "LoadVariationRiskBalancing",
     "LowRiskOverCommitment",
+    "NetworkOverhead",
     "NetworkTraffic",
     "NodeResourceTopologyMatch",
     "NodeResourcesAllocatable",
@@ -48,6 +50,7 @@ IN_TREE: Final = {
         LabelMatch,
         LoadVariationRiskBalancing,
         LowRiskOverCommitment,
+        NetworkOverhead,
         NetworkTraffic,
         NodeResourceTopologyMatch,
         NodeResourcesAllocatable,

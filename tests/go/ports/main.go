@@ -166,6 +166,8 @@ func (q *question) plugin(h framework.Handle) (framework.Plugin, error) {
 		return targetloadpacking.New(ctx, args, h)
 	case "NodeResourceTopologyMatch":
 		return topologyMatch(q, h)
+	case "NetworkOverhead":
+		return networkOverhead(q, h)
 	}
 	return nil, fmt.Errorf("no plugin %q", q.Plugin)
 }

@@ -36,6 +36,7 @@ GIVEN: Mapping[str, Mapping[str, Any]] = {
     },
     "LoadVariationRiskBalancing": {"args": PROMETHEUS},
     "LowRiskOverCommitment": {"args": PROMETHEUS},
+    "NetworkOverhead": {"labels": {"appgroup.diktyo.x-k8s.io": ["shop", "mail"]}},
     "NetworkTraffic": {"args": PROMETHEUS | {"networkInterface": "eth0"}},
     "NodeResourceTopologyMatch": {},
     "NodeResourcesAllocatable": {},
