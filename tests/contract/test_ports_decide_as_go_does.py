@@ -90,7 +90,7 @@ class Cluster:
         for resource, manifests in found.items():
             for manifest in manifests:
                 self.informers.apply("ADDED", resource, manifest)
-        self._pods = core.PodStore()
+        self._pods = core.PodStore(raw=True)
         self._pods.replace(_list("PodList", cluster["pods"]))
 
     def plugin(self, name: str, args: Mapping[str, Any]) -> Any:
@@ -153,7 +153,8 @@ def differences(plugin: str) -> Iterator[Difference]:
 
 
 def pod_of(body: Mapping[str, Any]) -> core.Pod:
-    pod = core.read_args(json.dumps({"Pod": body, "Nodes": None, "NodeNames": []}).encode()).pod
+    request = json.dumps({"Pod": body, "Nodes": None, "NodeNames": []}).encode()
+    pod = core.read_args(request, core.RequestStore(raw=True)).pod
     assert pod is not None
     return pod
 

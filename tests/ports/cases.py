@@ -6,6 +6,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from tests.ports.network_cases import network_args, network_cluster, network_pod
 from tests.ports.numa_cases import numa_args, numa_cluster, numa_pod
+from tests.ports.syscall_cases import syscall_args, syscall_cluster, syscall_pod
 
 __all__ = [
     "CLUSTERS",
@@ -250,6 +251,7 @@ PORTS: Final[dict[str, Callable[[_Draw], Json]]] = {
     "PodState": lambda _: {},
     "LoadVariationRiskBalancing": _load_variation,
     "LowRiskOverCommitment": _low_risk,
+    "SySched": syscall_args,
     "TargetLoadPacking": _target_load,
 }
 """The ported plugins, each with the function that draws arguments for it."""
@@ -257,8 +259,10 @@ PORTS: Final[dict[str, Callable[[_Draw], Json]]] = {
 _PODS: Final[dict[str, Callable[[_Draw, str], Json]]] = {
     "NetworkOverhead": network_pod,
     "NodeResourceTopologyMatch": numa_pod,
+    "SySched": syscall_pod,
 }
 _CLUSTERS: Final[dict[str, Callable[[_Draw, int, Json], Json]]] = {
     "NetworkOverhead": network_cluster,
     "NodeResourceTopologyMatch": numa_cluster,
+    "SySched": syscall_cluster,
 }

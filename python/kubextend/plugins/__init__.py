@@ -19,6 +19,7 @@ from kubextend.plugins.priority_sort import PrioritySort
 from kubextend.plugins.prometheus_score import PrometheusScore
 from kubextend.plugins.qos_sort import QOSSort
 from kubextend.plugins.rdma_aware import RdmaAware
+from kubextend.plugins.sy_sched import SySched
 from kubextend.plugins.target_load_packing import TargetLoadPacking
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "PrometheusScore",
     "QOSSort",
     "RdmaAware",
+    "SySched",
     "TargetLoadPacking",
 ]
 
@@ -61,6 +63,7 @@ IN_TREE: Final = {
         PrometheusScore,
         QOSSort,
         RdmaAware,
+        SySched,
         TargetLoadPacking,
     )
 }

@@ -23,9 +23,10 @@ type kind struct {
 
 // kinds has the resources that the plugins read.
 var kinds = map[string]kind{
-	"appgroup.diktyo.x-k8s.io/v1alpha1/appgroups":                {"AppGroup", true},
-	"networktopology.diktyo.x-k8s.io/v1alpha1/networktopologies": {"NetworkTopology", true},
-	"topology.node.k8s.io/v1alpha2/noderesourcetopologies":       {"NodeResourceTopology", false},
+	"appgroup.diktyo.x-k8s.io/v1alpha1/appgroups":                 {"AppGroup", true},
+	"networktopology.diktyo.x-k8s.io/v1alpha1/networktopologies":  {"NetworkTopology", true},
+	"security-profiles-operator.x-k8s.io/v1beta1/seccompprofiles": {"SeccompProfile", true},
+	"topology.node.k8s.io/v1alpha2/noderesourcetopologies":        {"NodeResourceTopology", false},
 }
 
 // api answers as kube-apiserver does with the objects of a cluster, without a connection.

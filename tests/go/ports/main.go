@@ -168,6 +168,8 @@ func (q *question) plugin(h framework.Handle) (framework.Plugin, error) {
 		return topologyMatch(q, h)
 	case "NetworkOverhead":
 		return networkOverhead(q, h)
+	case "SySched":
+		return sySched(q, h)
 	}
 	return nil, fmt.Errorf("no plugin %q", q.Plugin)
 }

@@ -46,6 +46,7 @@ GIVEN: Mapping[str, Mapping[str, Any]] = {
     "PrometheusScore": {"args": PROMETHEUS | {"query": "node_load1"}},
     "QOSSort": {},
     "RdmaAware": {"labels": {"high-comm": ["true", "false"], "rdma": ["true", "false"]}},
+    "SySched": {},
     "TargetLoadPacking": {"args": PROMETHEUS},
 }
 
