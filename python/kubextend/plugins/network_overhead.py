@@ -121,12 +121,16 @@ class NetworkOverhead:
     def _totals(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Sequence[_Total]:
         """Return the total of each node.
 
-        Raises: _MissingError: the AppGroup or the NetworkTopology is missing or invalid.
+        Raises: _MissingError: the AppGroup or the NetworkTopology is missing or invalid, or
+            kubextend watches no nodes.
         """
         every = self._handle.snapshot(state)
         group = pod.labels.get(_GROUP, "")
-        if not group or every is None:
+        if not group:
             return [_Total()] * len(nodes)
+        if every is None:
+            message = "kubextend watches no nodes for NetworkOverhead"
+            raise _MissingError(message)
         found = self._dependencies(group, pod.labels.get(_WORKLOAD, ""), every)
         if not any(any(dependency.counts) for dependency in found):
             return [_Total()] * len(nodes)

@@ -6,7 +6,11 @@ import pytest
 
 from kubextend import testing
 from kubextend.errors import PluginError
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.plugins import NetworkOverhead
+from kubextend.plugins.network_overhead import NetworkOverheadArgs
+from kubextend.testing.stand_ins import ListedObjects
 
 APP_GROUPS = "appgroup.diktyo.x-k8s.io/v1alpha1/appgroups"
 TOPOLOGIES = "networktopology.diktyo.x-k8s.io/v1alpha1/networktopologies"
@@ -170,6 +174,19 @@ def test_the_error_about_a_too_large_object_names_the_object() -> None:
 def test_no_pod_has_a_label_with_a_selector_of_another_form() -> None:
     of = runner(DB, group=app_group(0, "db,x notin (y)", "d b", "a" * 64))
     assert of.filter(WEB).rejected == {}
+
+
+def test_without_watched_nodes_a_pod_of_a_group_is_rejected() -> None:
+    objects = ListedObjects([APP_GROUPS, TOPOLOGIES])
+    handle = Handle(None, ClusterPorts(informers=objects))  # type: ignore[arg-type]
+    plugin = NetworkOverhead(NetworkOverheadArgs(), handle)
+    nodes = testing.make_nodes(2)
+    [rejection] = plugin.filter_nodes(
+        CycleState(), testing.make_pod("p", labels={GROUP: "g"}), nodes
+    )
+    assert rejection.nodes.all()
+    assert rejection.status.reason == "kubextend watches no nodes for NetworkOverhead"
+    assert plugin.filter_nodes(CycleState(), testing.make_pod("lone"), nodes) == []
 
 
 def test_namespaces_are_looked_through_in_their_order() -> None:
