@@ -11,7 +11,16 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.ports.capacity_cases import in_namespaces
-from tests.ports.cases import CLUSTERS, MEASURED_AT, PORTS, QUESTIONS, clusters, questions
+from tests.ports.cases import (
+    CLUSTERS,
+    MEASURED_AT,
+    PORTS,
+    QUESTIONS,
+    cluster_for,
+    clusters,
+    questions,
+)
+from tests.ports.numa_cases import UNSORTED
 from tests.ports.recorded import asked, read
 
 from kubextend import core
@@ -63,23 +72,40 @@ class WatchedPods(NamedTuple):
     synced: bool = True
 
 
+class WatchedNodes(NamedTuple):
+    """The nodes of a generated cluster, as a watch would have brought them."""
+
+    store: core.NodeStore
+    synced: bool = True
+
+
 class Cluster:
     """A generated cluster as our plugins see it."""
 
     def __init__(self, cluster: Mapping[str, Any]) -> None:
         self.raw = cluster
         self.names = [node["metadata"]["name"] for node in cluster["nodes"]]
-        store = core.NodeStore()
-        store.replace(_list("NodeList", cluster["nodes"]))
-        self.nodes = store.select(self.names)
-        self._pods = core.PodStore()
+        self.store = core.NodeStore()
+        self.store.replace(_list("NodeList", cluster["nodes"]))
+        self.nodes = self.store.select(self.names)
+        found = cluster.get("objects", {})
+        self.informers = ListedObjects(found)
+        for resource, manifests in found.items():
+            for manifest in manifests:
+                self.informers.apply("ADDED", resource, manifest)
+        self._pods = core.PodStore(raw=True)
         self._pods.replace(_list("PodList", cluster["pods"]))
 
     def plugin(self, name: str, args: Mapping[str, Any]) -> Any:
-        handle = Handle(None, ClusterPorts(pods=WatchedPods(self._pods)))  # type: ignore[arg-type]
+        ports = ClusterPorts(
+            pods=WatchedPods(self._pods),  # type: ignore[arg-type]
+            nodes=WatchedNodes(self.store),  # type: ignore[arg-type]
+            informers=self.informers,
+        )
+        handle = Handle(None, ports)  # type: ignore[arg-type]
+        registered = IN_TREE[name]
         metrics = self.raw["metrics"]
         handle.shared(Sources, lambda: Sources(make=lambda query: Measurement(query, metrics)))  # type: ignore[arg-type,return-value]
-        registered = IN_TREE[name]
         model = registered.args_model
         given = None if model is None else model.model_validate({**OUR_ARGS.get(name, {}), **args})
         return registered.make(given, handle)
@@ -91,8 +117,11 @@ def _list(kind: str, items: Any) -> bytes:
 
 
 @cache
-def every_cluster() -> list[Cluster]:
-    return [Cluster(cluster) for cluster in clusters()]
+def every_cluster(plugin: str = "") -> list[Cluster]:
+    """Return the clusters that a plugin is asked about; most plugins share the clusters."""
+    common = list(clusters())
+    own = [cluster_for(plugin, number, cluster) for number, cluster in enumerate(common)]
+    return [Cluster(cluster) for cluster in own] if own != common or not plugin else every_cluster()
 
 
 class Difference(NamedTuple):
@@ -107,7 +136,7 @@ class Difference(NamedTuple):
 
 def differences(plugin: str) -> Iterator[Difference]:
     digest, answers = read(plugin)
-    every = every_cluster()
+    every = every_cluster(plugin)
     assert digest == asked(plugin, [cluster.raw for cluster in every]), "make oracle-ports"
     assert len(answers) == CLUSTERS * QUESTIONS >= 2000
     theirs = iter(answers)
@@ -127,7 +156,8 @@ def differences(plugin: str) -> Iterator[Difference]:
 
 
 def pod_of(body: Mapping[str, Any]) -> core.Pod:
-    pod = core.read_args(json.dumps({"Pod": body, "Nodes": None, "NodeNames": []}).encode()).pod
+    request = json.dumps({"Pod": body, "Nodes": None, "NodeNames": []}).encode()
+    pod = core.read_args(request, core.RequestStore(raw=True)).pod
     assert pod is not None
     return pod
 
@@ -156,7 +186,12 @@ def scores(plugin: Any, pod: core.Pod, cluster: Cluster) -> list[int] | None:
     return found
 
 
-OF_THEIR_OWN = {"TargetLoadPacking", "CapacityScheduling"}
+OF_THEIR_OWN = {
+    "CapacityScheduling",
+    "NetworkOverhead",
+    "NodeResourceTopologyMatch",
+    "TargetLoadPacking",
+}
 
 
 @pytest.mark.parametrize("plugin", sorted(PORTS.keys() - OF_THEIR_OWN))
@@ -202,6 +237,28 @@ def test_capacity_scheduling_rejects_for_the_limit_for_which_the_original_does()
             assert limit_exceeded(args, pod, cluster) == go, (number, question)
             seen.update(go or ["none"])
     assert min(seen[limit] for limit in ("max", "min", "none")) > 400, seen
+
+
+def test_node_resource_topology_match_differs_where_zones_come_in_any_order_only() -> None:
+    found = list(differences("NodeResourceTopologyMatch"))
+    for each in found:
+        args, _ = list(questions("NodeResourceTopologyMatch", each.cluster))[each.question]
+        # The original takes the number of a zone for its place in the list.
+        assert each.cluster % UNSORTED == 0, each
+        assert args["scoringStrategy"]["type"] == "LeastNUMANodes", each
+        assert isinstance(each.ours, int), each
+    assert len(found) == 3
+
+
+def test_network_overhead_differs_in_the_words_of_its_reason_only() -> None:
+    rejected = 0
+    for each in differences("NetworkOverhead"):
+        assert isinstance(each.go, list), each
+        [reason] = each.go
+        assert " does not meet several network requirements from Workload" in reason
+        assert each.ours == ["node is too far from pods that the pod depends on"]
+        rejected += 1
+    assert rejected > 10_000
 
 
 def test_clusters_have_5_to_200_nodes_and_pods_in_every_state() -> None:

@@ -6,14 +6,15 @@ Needs the program of tests/go/ports as its only argument; writes tests/data/port
 import subprocess
 import sys
 
-from tests.ports.cases import PORTS, clusters, questions
+from tests.ports.cases import PORTS, cluster_for, clusters, questions
 from tests.ports.recorded import asked, line, write
 
 
 def main(program: str) -> None:
     """Ask the program every question, and write the answers of each plugin into a file."""
-    every = list(clusters())
+    common = list(clusters())
     for plugin in PORTS:
+        every = [cluster_for(plugin, number, cluster) for number, cluster in enumerate(common)]
         lines = []
         for number, cluster in enumerate(every):
             lines.append(line({"Cluster": cluster}))

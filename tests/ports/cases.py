@@ -5,8 +5,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 from tests.ports.capacity_cases import capacity_args
+from tests.ports.network_cases import network_args, network_cluster, network_pod
+from tests.ports.numa_cases import numa_args, numa_cluster, numa_pod
+from tests.ports.syscall_cases import syscall_args, syscall_cluster, syscall_pod
 
-__all__ = ["CLUSTERS", "MEASURED_AT", "PORTS", "QUESTIONS", "clusters", "questions"]
+__all__ = [
+    "CLUSTERS",
+    "MEASURED_AT",
+    "PORTS",
+    "QUESTIONS",
+    "Json",
+    "cluster_for",
+    "clusters",
+    "questions",
+]
 
 Json: TypeAlias = dict[str, Any]
 _T = TypeVar("_T")
@@ -23,16 +35,24 @@ _GPU, _FPGA = "nvidia.com/gpu", "example.com/fpga"
 
 
 class _Draw(random.Random):
+    """Draws what a case has; the same in every run.
+
+    Attributes:
+        cluster: the number of the cluster that is asked about.
+    """
+
     cluster = 0
-    """The number of the cluster that is asked about."""
 
     def one(self, of: Sequence[_T]) -> _T:
+        """Return one of the values."""
         return of[int(self.random() * len(of))]
 
     def whole(self, lowest: int, highest: int) -> int:
+        """Return a number from the lowest to the highest."""
         return lowest + int(self.random() * (highest - lowest + 1))
 
     def happens(self, share: float) -> bool:
+        """Return whether an event happens that happens in this share of the cases."""
         return self.random() < share
 
 
@@ -49,12 +69,18 @@ def clusters() -> Iterator[Json]:
         yield {"nodes": nodes, "pods": pods, "metrics": _metrics(draw, nodes)}
 
 
+def cluster_for(plugin: str, number: int, cluster: Json) -> Json:
+    """Return a cluster with what only this plugin reads: objects, labels of nodes, or pods."""
+    change = _CLUSTERS.get(plugin)
+    return cluster if change is None else change(_Draw(f"{plugin} of {number}"), number, cluster)
+
+
 def questions(plugin: str, cluster: int) -> Iterator[tuple[Json, Json]]:
     """Yield the arguments of a plugin and the pod, for each question about a cluster."""
     draw = _Draw(f"{plugin} {cluster}")
     draw.cluster = cluster
     for number in range(QUESTIONS):
-        yield PORTS[plugin](draw), _pod(draw, f"asked-{number}")
+        yield PORTS[plugin](draw), _PODS.get(plugin, _pod)(draw, f"asked-{number}")
 
 
 def _node(draw: _Draw, name: str) -> Json:
@@ -225,13 +251,27 @@ def _target_load(draw: _Draw) -> Json:
 
 
 PORTS: Final[dict[str, Callable[[_Draw], Json]]] = {
+    "NetworkOverhead": network_args,
     "NodeResourcesFit": _fit,
     "NodeResourcesBalancedAllocation": _balanced,
     "NodeResourcesAllocatable": _allocatable,
+    "NodeResourceTopologyMatch": numa_args,
     "PodState": lambda _: {},
     "LoadVariationRiskBalancing": _load_variation,
     "LowRiskOverCommitment": _low_risk,
+    "SySched": syscall_args,
     "TargetLoadPacking": _target_load,
     "CapacityScheduling": capacity_args,
 }
 """The ported plugins, each with the function that draws arguments for it."""
+
+_PODS: Final[dict[str, Callable[[_Draw, str], Json]]] = {
+    "NetworkOverhead": network_pod,
+    "NodeResourceTopologyMatch": numa_pod,
+    "SySched": syscall_pod,
+}
+_CLUSTERS: Final[dict[str, Callable[[_Draw, int, Json], Json]]] = {
+    "NetworkOverhead": network_cluster,
+    "NodeResourceTopologyMatch": numa_cluster,
+    "SySched": syscall_cluster,
+}

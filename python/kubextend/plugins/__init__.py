@@ -9,7 +9,9 @@ from kubextend.plugins.high_comm_pod_filter import HighCommPodFilter
 from kubextend.plugins.label_match import LabelMatch
 from kubextend.plugins.load_variation_risk_balancing import LoadVariationRiskBalancing
 from kubextend.plugins.low_risk_over_commitment import LowRiskOverCommitment
+from kubextend.plugins.network_overhead import NetworkOverhead
 from kubextend.plugins.network_traffic import NetworkTraffic
+from kubextend.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from kubextend.plugins.node_resources_allocatable import NodeResourcesAllocatable
 from kubextend.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from kubextend.plugins.node_resources_fit import NodeResourcesFit
@@ -19,6 +21,7 @@ from kubextend.plugins.priority_sort import PrioritySort
 from kubextend.plugins.prometheus_score import PrometheusScore
 from kubextend.plugins.qos_sort import QOSSort
 from kubextend.plugins.rdma_aware import RdmaAware
+from kubextend.plugins.sy_sched import SySched
 from kubextend.plugins.target_load_packing import TargetLoadPacking
 
 __all__ = [
@@ -29,7 +32,9 @@ __all__ = [
     "LabelMatch",
     "LoadVariationRiskBalancing",
     "LowRiskOverCommitment",
+    "NetworkOverhead",
     "NetworkTraffic",
+    "NodeResourceTopologyMatch",
     "NodeResourcesAllocatable",
     "NodeResourcesBalancedAllocation",
     "NodeResourcesFit",
@@ -39,6 +44,7 @@ __all__ = [
     "PrometheusScore",
     "QOSSort",
     "RdmaAware",
+    "SySched",
     "TargetLoadPacking",
 ]
 
@@ -51,7 +57,9 @@ IN_TREE: Final = {
         LabelMatch,
         LoadVariationRiskBalancing,
         LowRiskOverCommitment,
+        NetworkOverhead,
         NetworkTraffic,
+        NodeResourceTopologyMatch,
         NodeResourcesAllocatable,
         NodeResourcesBalancedAllocation,
         NodeResourcesFit,
@@ -61,6 +69,7 @@ IN_TREE: Final = {
         PrometheusScore,
         QOSSort,
         RdmaAware,
+        SySched,
         TargetLoadPacking,
     )
 }

@@ -17,6 +17,8 @@ type handle struct {
 	framework.Handle
 	nominated map[string][]*framework.PodInfo
 	informers *podInformers
+	objects   objects
+	infos     []*framework.NodeInfo
 }
 
 func (h *handle) NominatedPodsForNode(node string) []*framework.PodInfo {
@@ -27,11 +29,13 @@ func (h *handle) SharedInformerFactory() informers.SharedInformerFactory {
 	return h.informers
 }
 
-// podInformers keeps the event handler that a plugin adds for pods, and sends no events: the cases
-// say when each pod came to its node.
+// podInformers keeps the event handler that a plugin adds for pods. The load-aware plugins get no
+// events: the cases say when each pod came to its node.
 type podInformers struct {
 	informers.SharedInformerFactory
 	assigned *trimaran.PodAssignEventHandler
+	all      []*v1.Pod
+	told     cache.ResourceEventHandler
 }
 
 type coreGroup struct {
@@ -62,8 +66,11 @@ func (i podInformer) Informer() cache.SharedIndexInformer { return sharedInforme
 func (i sharedInformer) AddEventHandler(
 	added cache.ResourceEventHandler,
 ) (cache.ResourceEventHandlerRegistration, error) {
-	filtering := added.(cache.FilteringResourceEventHandler)
-	i.pods.assigned = filtering.Handler.(*trimaran.PodAssignEventHandler)
+	if filtering, ok := added.(cache.FilteringResourceEventHandler); ok {
+		i.pods.assigned = filtering.Handler.(*trimaran.PodAssignEventHandler)
+		return nil, nil
+	}
+	i.pods.told = added
 	return nil, nil
 }
 
@@ -73,6 +80,9 @@ var afterAll = time.Date(2100, time.January, 1, 0, 0, 0, 0, time.UTC)
 // assign tells the plugin that a pod came to its node at the time in the pod's status; a pod
 // without such a time came after every measurement.
 func (p *podInformers) assign(pod *v1.Pod) {
+	if p.told != nil && pod.Spec.NodeName != "" {
+		p.told.OnAdd(pod, true)
+	}
 	if p.assigned == nil || pod.Spec.NodeName == "" {
 		return
 	}

@@ -42,6 +42,7 @@ type cluster struct {
 	Nodes   []*v1.Node
 	Pods    []*v1.Pod
 	Metrics watcher.WatcherMetrics
+	Objects objects
 
 	infos     []*framework.NodeInfo
 	nominated map[string][]*framework.PodInfo
@@ -133,8 +134,8 @@ func (c *cluster) answer(q *question) answer {
 	if q.Plugin == "CapacityScheduling" {
 		return c.capacity(q)
 	}
-	pods := &podInformers{}
-	plugin, err := q.plugin(&handle{nominated: c.nominated, informers: pods})
+	pods := &podInformers{all: c.Pods}
+	plugin, err := q.plugin(&handle{nominated: c.nominated, informers: pods, objects: c.Objects, infos: c.infos})
 	must(err)
 	for _, pod := range c.Pods {
 		pods.assign(pod)
@@ -166,6 +167,12 @@ func (q *question) plugin(h framework.Handle) (framework.Plugin, error) {
 		args := read(q, &config.TargetLoadPackingArgs{})
 		args.WatcherAddress = address
 		return targetloadpacking.New(ctx, args, h)
+	case "NodeResourceTopologyMatch":
+		return topologyMatch(q, h)
+	case "NetworkOverhead":
+		return networkOverhead(q, h)
+	case "SySched":
+		return sySched(q, h)
 	}
 	return nil, fmt.Errorf("no plugin %q", q.Plugin)
 }
@@ -176,17 +183,23 @@ func read[T runtime.Object](q *question, args T) T {
 	return args
 }
 
-func (c *cluster) rejected(plugin framework.Plugin, pod *v1.Pod) [][]string {
-	filter, ok := plugin.(framework.FilterPlugin)
-	if !ok {
-		return nil
-	}
+// begun returns the state of an attempt after PreFilter.
+func begun(plugin framework.Plugin, pod *v1.Pod) *framework.CycleState {
 	state := framework.NewCycleState()
 	if before, ok := plugin.(framework.PreFilterPlugin); ok {
 		if _, status := before.PreFilter(ctx, state, pod); !status.IsSuccess() {
 			log.Fatal(status)
 		}
 	}
+	return state
+}
+
+func (c *cluster) rejected(plugin framework.Plugin, pod *v1.Pod) [][]string {
+	filter, ok := plugin.(framework.FilterPlugin)
+	if !ok {
+		return nil
+	}
+	state := begun(plugin, pod)
 	reasons := make([][]string, len(c.infos))
 	for i, info := range c.infos {
 		if status := filter.Filter(ctx, state, pod, info); status != nil {
@@ -202,7 +215,7 @@ func (c *cluster) scores(plugin framework.Plugin, pod *v1.Pod) []int64 {
 	if !ok {
 		return nil
 	}
-	state := framework.NewCycleState()
+	state := begun(plugin, pod)
 	if before, ok := plugin.(framework.PreScorePlugin); ok {
 		status := before.PreScore(ctx, state, pod, c.infos)
 		if status.IsSkip() {

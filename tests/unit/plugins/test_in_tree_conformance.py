@@ -37,7 +37,9 @@ GIVEN: Mapping[str, Mapping[str, Any]] = {
     },
     "LoadVariationRiskBalancing": {"args": PROMETHEUS},
     "LowRiskOverCommitment": {"args": PROMETHEUS},
+    "NetworkOverhead": {"labels": {"appgroup.diktyo.x-k8s.io": ["shop", "mail"]}},
     "NetworkTraffic": {"args": PROMETHEUS | {"networkInterface": "eth0"}},
+    "NodeResourceTopologyMatch": {},
     "NodeResourcesAllocatable": {},
     "NodeResourcesBalancedAllocation": {},
     "NodeResourcesFit": {},
@@ -46,6 +48,7 @@ GIVEN: Mapping[str, Mapping[str, Any]] = {
     "PrometheusScore": {"args": PROMETHEUS | {"query": "node_load1"}},
     "QOSSort": {},
     "RdmaAware": {"labels": {"high-comm": ["true", "false"], "rdma": ["true", "false"]}},
+    "SySched": {},
     "TargetLoadPacking": {"args": PROMETHEUS},
 }
 

@@ -1,0 +1,464 @@
+"""NodeResourceTopologyMatch: a pod goes to nodes where one NUMA zone has room for it.
+
+Source: kubernetes-sigs/scheduler-plugins v0.33.5 pkg/noderesourcetopology
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
+from itertools import combinations
+from math import comb
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from kubextend import core
+from kubextend.errors import KubextendError
+from kubextend.framework.args_model import ArgsModel
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import Handle
+from kubextend.framework.informer import KubeObject
+from kubextend.framework.plugin import Rejection
+from kubextend.framework.status import Status
+from kubextend.plugins.quantity import amount
+from kubextend.plugins.resource_args import Resources, ResourceSpec, pairs
+
+__all__ = ["NodeResourceTopologyMatch", "NodeResourceTopologyMatchArgs", "NumaScoringStrategy"]
+
+_TOPOLOGIES: Final = "topology.node.k8s.io/v1alpha2/noderesourcetopologies"
+_SINGLE_NUMA_NODE: Final = "single-numa-node"
+_POLICIES: Final = ("none", "best-effort", "restricted", _SINGLE_NUMA_NODE)
+_SCOPES: Final = ("container", "pod")
+# The deprecated field topologyPolicies names a policy and a scope in one word.
+_OLD_POLICIES: Final = {
+    f"{word}{level}Level": (policy, level.lower())
+    for word, policy in (
+        ("SingleNUMANode", _SINGLE_NUMA_NODE),
+        ("BestEffort", "best-effort"),
+        ("Restricted", "restricted"),
+    )
+    for level in ("Pod", "Container")
+}
+_ZONE: Final = re.compile(r"node-([0-9]{1,4})", re.ASCII)
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+_MOST_ZONES: Final = 64
+_DEFAULT_MAX_NUMA_NODES: Final = 8
+_LARGEST_MAX_NUMA_NODES: Final = 1024
+_UNKNOWN_COST: Final = 255
+_NO_COST: Final = 256
+_MOST_COMBINATIONS: Final = 10_000
+_ON_EVERY_NODE: Final = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
+_MAX_NODE_SCORE: Final = 100
+_MILLI: Final = 1000
+
+Amounts: TypeAlias = Mapping[str, int]
+Strategy: TypeAlias = Callable[[Amounts, Amounts, Mapping[str, int]], int]
+
+
+class NumaScoringStrategy(ArgsModel):
+    """How NodeResourceTopologyMatch scores nodes.
+
+    Attributes:
+        type: ``LeastAllocated`` prefers nodes whose fullest zone keeps much room, ``MostAllocated``
+            nodes whose zones keep little room, ``BalancedAllocation`` nodes where the pod uses the
+            same share of each resource, ``LeastNUMANodes`` nodes that need few zones for the pod.
+        resources: the weights of resources; any other resource that a pod requests has weight 1.
+    """
+
+    type: Literal["LeastAllocated", "MostAllocated", "BalancedAllocation", "LeastNUMANodes"] = (
+        "LeastAllocated"
+    )
+    resources: Resources = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
+
+
+class NodeResourceTopologyMatchArgs(ArgsModel):
+    """Arguments of NodeResourceTopologyMatch, with the names of the Go plugin.
+
+    Attributes:
+        scoring_strategy: how nodes are scored.
+    """
+
+    scoring_strategy: NumaScoringStrategy = NumaScoringStrategy()
+
+
+class _Zone(NamedTuple):
+    """A NUMA zone: its number, the available amounts, and the costs of reaching other zones."""
+
+    number: int
+    available: Amounts
+    costs: Mapping[int, int]
+
+
+class _Topology(NamedTuple):
+    """What the NodeResourceTopology of a node says."""
+
+    policy: str
+    scope: str
+    max_numa_nodes: int
+    zones: Sequence[_Zone]
+
+
+class _Requests(NamedTuple):
+    """What a pod requests, and how much of it kubelet aligns with NUMA zones."""
+
+    init_containers: Sequence[core.Container]
+    init_requests: Sequence[Amounts]
+    requests: Sequence[Amounts]
+    overhead: Amounts
+    guaranteed: bool
+
+    @classmethod
+    def of(cls, pod: core.Pod) -> "_Requests":
+        """Return the requests of a pod."""
+        first, then = pod.init_containers, pod.containers
+        requests = [container.requests for container in then]
+        guaranteed = pod.qos_class == "Guaranteed"
+        return cls(first, [each.requests for each in first], requests, pod.overhead, guaranteed)
+
+    def of_containers(self) -> list[Amounts]:
+        """Return the requests of each container, of init containers first."""
+        return [*self.init_requests, *self.requests]
+
+    def of_pod(self) -> Amounts:
+        """Return the requests of the whole pod, which count sidecars as init containers."""
+        whole: dict[str, int] = {}
+        for resource, requested in _items(self.requests):
+            whole[resource] = whole.get(resource, 0) + requested
+        for resource, requested in _items(self.init_requests):
+            whole[resource] = max(whole.get(resource, 0), requested)
+        for resource, requested in self.overhead.items():
+            whole[resource] = whole.get(resource, 0) + requested
+        return whole
+
+    def need_room(self, resource: str) -> bool:
+        """Return whether a zone needs room: for cpu, memory and huge pages if Guaranteed."""
+        return self.guaranteed or not (
+            resource in {"cpu", "memory"} or resource.startswith("hugepages-")
+        )
+
+
+class NodeResourceTopologyMatch:
+    """Lets a pod onto a node whose kubelet can align the pod with one NUMA zone.
+
+    The amounts that are available in each zone come from the NodeResourceTopology with the name of
+    the node. A node without such an object passes, and has the score 0.
+    """
+
+    name = "NodeResourceTopologyMatch"
+    Args = NodeResourceTopologyMatchArgs
+    informers = (_TOPOLOGIES,)
+
+    def __init__(self, args: NodeResourceTopologyMatchArgs, handle: Handle) -> None:
+        self._logger = handle.logger
+        self._strategy = _STRATEGIES.get(args.scoring_strategy.type)
+        self._weights = dict(pairs(args.scoring_strategy.resources))
+        self._read: dict[str, tuple[KubeObject, _Topology | None]] = {}
+        self._topologies = handle.informer(_TOPOLOGIES)
+        self._topologies.on_change(self._forget)
+
+    def filter_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[Rejection]:
+        """Return the nodes whose kubelet would refuse the pod by its policy single-numa-node."""
+        del state
+        requests = _Requests.of(pod)
+        named = {resource for resource, _ in _items(requests.of_containers())}
+        if pod.qos_class == "BestEffort" and not any(map(_is_device, named)):
+            return []
+        on_some = {each: nodes.allocatable(each) for each in named - _ON_EVERY_NODE}
+        rows: dict[str, set[int]] = {}
+        for row, node in enumerate(nodes.names):
+            there = _ON_EVERY_NODE.union(each for each in on_some if on_some[each][row])
+            if reason := self._refusal(node, requests, there):
+                rows.setdefault(reason, set()).add(row)
+        return [
+            Rejection(core.Mask(row in found for row in range(len(nodes))), _unschedulable(reason))
+            for reason, found in rows.items()
+        ]
+
+    def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
+        """Return a score 0..100 for each node; 100 for each if the pod is not Guaranteed."""
+        del state
+        requests = _Requests.of(pod)
+        if not requests.guaranteed:
+            return [_MAX_NODE_SCORE] * len(nodes)
+        return [self._score(node, requests) for node in nodes.names]
+
+    def _refusal(self, node: str, requests: _Requests, there: AbstractSet[str]) -> str:
+        found = self._topology(node)
+        if found is None:
+            return ""
+        if isinstance(found, str):
+            return found
+        if found.policy != _SINGLE_NUMA_NODE:
+            return ""
+        if found.scope == "container":
+            return _containers_refused(found, requests, there)
+        zones = {zone.number: zone.available for zone in found.zones}
+        aligned = _aligned(zones, requests.of_pod(), requests, there)
+        return "cannot align pod" if aligned is None else ""
+
+    def _score(self, node: str, requests: _Requests) -> int:
+        found = self._topology(node)
+        if found is None or isinstance(found, str):
+            return 0
+        by_pod = found.scope == "pod"
+        wanted = [requests.of_pod()] if by_pod else requests.of_containers()
+        if self._strategy is None:
+            return _score_of_few_zones(found, wanted, requests)
+        if found.policy != _SINGLE_NUMA_NODE:
+            return 0
+        scores = [_lowest_score(self._strategy, each, found, self._weights) for each in wanted]
+        return sum(scores) // max(len(scores), 1)
+
+    def _topology(self, node: str) -> _Topology | str | None:
+        """Return what is known about a node's zones; None: nothing; a text: it cannot be used."""
+        found = self._topologies.get("", node)
+        if found is None:
+            return None
+        kept = self._read.get(node)
+        if kept is None or kept[0] is not found:
+            kept = self._read[node] = (found, self._parsed(node, found))
+        return kept[1] or "invalid node topology data"
+
+    def _parsed(self, node: str, found: KubeObject) -> _Topology | None:
+        try:
+            return _topology(found)
+        except (KubextendError, LookupError, TypeError, ValueError, AttributeError) as error:
+            self._logger.warning("the NodeResourceTopology %s cannot be read: %s", node, error)
+            return None
+
+    def _forget(self, before: KubeObject | None, now: KubeObject | None) -> None:
+        if now is None and before is not None:
+            self._read.pop(before["metadata"]["name"], None)
+
+
+def _unschedulable(reason: str) -> Status:
+    return Status.unschedulable(reason)
+
+
+def _items(lists: Iterable[Amounts]) -> Iterator[tuple[str, int]]:
+    for amounts in lists:
+        yield from amounts.items()
+
+
+def _is_device(resource: str) -> bool:
+    return "/" in resource and "kubernetes.io/" not in resource
+
+
+def _topology(found: KubeObject) -> _Topology:
+    """Return what a NodeResourceTopology says.
+
+    Raises: LookupError, TypeError, ValueError, AttributeError: the object has another form.
+    """
+    old = "".join(list(found.get("topologyPolicies") or [])[:1])
+    policy, scope = _OLD_POLICIES.get(old, ("none", "container"))
+    most = _DEFAULT_MAX_NUMA_NODES
+    for attribute in found.get("attributes") or []:
+        name, value = attribute["name"], attribute["value"]
+        if name == "topologyManagerPolicy" and value in _POLICIES:
+            policy = value
+        elif name == "topologyManagerScope" and value in _SCOPES:
+            scope = value
+        elif name == "topologyManagerMaxNUMANodes" and _WHOLE.fullmatch(value) and int(value) > 1:
+            most = min(int(value), _LARGEST_MAX_NUMA_NODES)
+    zones = [
+        _Zone(number, _available(zone), _costs(zone))
+        for zone in found.get("zones") or []
+        if zone["type"] == "Node" and (number := _number(zone["name"])) is not None
+    ]
+    if len({zone.number for zone in zones}) < len(zones):
+        message = "two zones have one number"
+        raise ValueError(message)
+    return _Topology(policy, scope, most, sorted(zones))
+
+
+def _number(zone: str) -> int | None:
+    named = _ZONE.fullmatch(zone)
+    number = int(named[1]) if named else _MOST_ZONES
+    return number if number < _MOST_ZONES else None
+
+
+def _available(zone: KubeObject) -> Amounts:
+    return {
+        each["name"]: max(amount(each["name"], each["available"]), 0)
+        for each in zone.get("resources") or []
+    }
+
+
+def _costs(zone: KubeObject) -> Mapping[int, int]:
+    listed = ((_number(each["name"]), each["value"]) for each in zone.get("costs") or [])
+    return {number: int(value) for number, value in listed if number is not None}
+
+
+def _containers_refused(topology: _Topology, requests: _Requests, there: AbstractSet[str]) -> str:
+    zones = {zone.number: dict(zone.available) for zone in topology.zones}
+    for container, request in zip(requests.init_containers, requests.init_requests, strict=True):
+        if _aligned(zones, request, requests, there) is None:
+            return f"cannot align {'sidecar' if container.sidecar else 'init'} container"
+    for request in requests.requests:
+        number = _aligned(zones, request, requests, there)
+        if number is None:
+            return "cannot align container"
+        # Init containers end before: only the app containers take room from each other.
+        zone = zones.get(number, {})
+        for resource in request.keys() & zone.keys():
+            if requests.need_room(resource):
+                zone[resource] -= request[resource]
+    return ""
+
+
+def _aligned(
+    zones: Mapping[int, Amounts], request: Amounts, of: _Requests, there: AbstractSet[str]
+) -> int | None:
+    """Return the lowest number of a zone with room for a request; None if no zone has room."""
+    fitting: AbstractSet[int] = frozenset(range(_MOST_ZONES))
+    for resource, wanted in request.items():
+        if not wanted:
+            continue
+        if resource not in there:
+            return None
+        offers = {number: zone[resource] for number, zone in zones.items() if resource in zone}
+        if not offers and (resource in {"ephemeral-storage", "storage"} or _is_device(resource)):
+            continue
+        room = of.need_room(resource)
+        fitting &= {number for number, free in offers.items() if free >= wanted or not room}
+        if not fitting:
+            return None
+    return min(fitting)
+
+
+def _lowest_score(
+    strategy: Strategy, request: Amounts, topology: _Topology, weights: Mapping[str, int]
+) -> int:
+    """Return the lowest score above 0 of a node's zones; 0 if there is none."""
+    scores = (strategy(request, zone.available, weights) for zone in topology.zones)
+    return min(filter(None, scores), default=0)
+
+
+def _weighted(least: bool) -> Strategy:
+    def score(request: Amounts, available: Amounts, weights: Mapping[str, int]) -> int:
+        total = points = 0
+        for resource, wanted in request.items():
+            weight = weights.get(resource, 1)
+            total += weight
+            room = available.get(resource, 0)
+            if room and wanted <= room:
+                used, whole = _units(resource, wanted), _units(resource, room)
+                points += weight * ((whole - used if least else used) * _MAX_NODE_SCORE // whole)
+        return points // total if total else 0
+
+    return score
+
+
+def _units(resource: str, counted: int) -> int:
+    return -(-counted // _MILLI) if resource == "cpu" else counted
+
+
+def _balanced(request: Amounts, available: Amounts, weights: Mapping[str, int]) -> int:
+    """Return 100 less the variance of the shares of a zone that a request takes, in percent."""
+    del weights
+    shares = []
+    for resource, wanted in request.items():
+        whole = _units(resource, available.get(resource, 0))
+        shares.append(_units(resource, wanted) / whole if whole else 1.0)
+    if any(share > 1 for share in shares):
+        return 0
+    return int((1 - _variance(shares)) * _MAX_NODE_SCORE)
+
+
+def _variance(values: Sequence[float]) -> float:
+    """Return the variance of a sample, corrected for rounding of the mean; 0 of one value."""
+    count = len(values)
+    if count < 2:  # noqa: PLR2004  one value does not vary
+        return 0.0
+    mean = sum(values) / count
+    apart = [value - mean for value in values]
+    return (sum(each * each for each in apart) - sum(apart) ** 2 / count) / (count - 1)
+
+
+_STRATEGIES: Final[Mapping[str, Strategy]] = {
+    "LeastAllocated": _weighted(least=True),
+    "MostAllocated": _weighted(least=False),
+    "BalancedAllocation": _balanced,
+}
+
+
+def _score_of_few_zones(topology: _Topology, wanted: Sequence[Amounts], of: _Requests) -> int:
+    """Return a score that is the higher the fewer zones the requests need, one after the other."""
+    zones = [dict(zone.available) for zone in topology.zones]
+    in_zones = {resource for zone in zones for resource in zone}
+    costs = tuple(
+        tuple(zone.costs.get(other.number, _UNKNOWN_COST) for other in topology.zones)
+        for zone in topology.zones
+    )
+    most, nearest = 0, True
+    for request in wanted:
+        if not request.keys() & in_zones:
+            continue
+        chosen = _fewest_zones(zones, costs, request, of)
+        if chosen is None:
+            return 0
+        most = max(most, len(chosen.zones))
+        nearest = nearest and chosen.nearest
+        _take(request, [zones[index] for index in chosen.zones])
+    part = _MAX_NODE_SCORE // topology.max_numa_nodes
+    score = _MAX_NODE_SCORE - most * part + (part // 2 if nearest else 0)
+    return max(score, 0) if most else _MAX_NODE_SCORE
+
+
+class _Chosen(NamedTuple):
+    """The zones of a request, and whether no set of as many zones is nearer to each other."""
+
+    zones: Sequence[int]
+    nearest: bool
+
+
+Costs: TypeAlias = tuple[tuple[int, ...], ...]
+
+
+def _fewest_zones(
+    zones: Sequence[Amounts], costs: Costs, request: Amounts, of: _Requests
+) -> _Chosen | None:
+    """Return the fewest zones with room for a request, and of these the nearest to each other."""
+    for size in range(1, len(zones) + 1):
+        if comb(len(zones), size) > _MOST_COMBINATIONS:
+            return None
+        lowest, all_sets = _sets(costs, size)
+        best: tuple[int, Sequence[int]] | None = None
+        for distance, chosen in all_sets:
+            if _have_room([zones[index] for index in chosen], request, of):
+                if distance == lowest:
+                    return _Chosen(chosen, nearest=True)
+                if best is None or distance < best[0]:
+                    best = distance, chosen
+        if best is not None and best[0] < _NO_COST * size * size:
+            return _Chosen(best[1], nearest=False)
+    return None
+
+
+@lru_cache(maxsize=16)
+def _sets(costs: Costs, size: int) -> tuple[int, list[tuple[int, tuple[int, ...]]]]:
+    """Return every set of zones of a size with the sum of its costs, and the lowest sum."""
+    all_sets = [
+        (sum(costs[one][other] for one in chosen for other in chosen), chosen)
+        for chosen in combinations(range(len(costs)), size)
+    ]
+    return min(_UNKNOWN_COST * size * size, *(distance for distance, _ in all_sets)), all_sets
+
+
+def _have_room(zones: Sequence[Amounts], request: Amounts, of: _Requests) -> bool:
+    if not all(resource in zone for zone in zones for resource in request):
+        return False
+    return all(
+        not of.need_room(resource) or sum(zone[resource] for zone in zones) >= wanted
+        for resource, wanted in request.items()
+    )
+
+
+def _take(request: Amounts, zones: Sequence[dict[str, int]]) -> None:
+    """Take what a request wants from the zones, from the first zone first."""
+    for resource, wanted in request.items():
+        missing = wanted
+        for zone in zones:
+            taken = min(missing, zone.get(resource, 0))
+            if taken:
+                zone[resource] -= taken
+            missing -= taken

@@ -1,0 +1,173 @@
+"""SySched: pods run beside pods that may call the same system calls, by their seccomp profiles.
+
+Source: kubernetes-sigs/scheduler-plugins v0.33.5 pkg/sysched/sysched.go
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
+from operator import or_
+from typing import Any, Final, TypeAlias
+
+from kubextend import core
+from kubextend.errors import KubextendError, TruncatedPodError
+from kubextend.framework.args_model import ArgsModel
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import Handle
+from kubextend.framework.informer import Informer, KubeObject
+from kubextend.framework.plugin import Scores
+
+__all__ = ["SySched", "SySchedArgs"]
+
+_PROFILES: Final = "security-profiles-operator.x-k8s.io/v1beta1/seccompprofiles"
+_ANNOTATION: Final = "seccomp.security.alpha.kubernetes.io"
+_ALLOWED: Final = frozenset({"SCMP_ACT_ALLOW", "SCMP_ACT_LOG"})
+_MOST_PODS: Final = 200_000
+
+ProfileName: TypeAlias = tuple[str, str]
+"""The namespace and the name of a SeccompProfile."""
+
+
+class SySchedArgs(ArgsModel):
+    """Arguments of SySched, with the names and defaults of the Go plugin.
+
+    Attributes:
+        default_profile_namespace: the namespace of the SeccompProfile of pods without a profile.
+        default_profile_name: the name of the SeccompProfile of pods without a profile.
+    """
+
+    default_profile_namespace: str = "default"
+    default_profile_name: str = "all-syscalls"
+
+
+class SySched:
+    """Scores nodes by the system calls that pods may not call and their neighbours may.
+
+    A pod is the safer, the fewer system calls other pods of its node may call beyond its own.
+    """
+
+    name = "SySched"
+    Args = SySchedArgs
+    informers = (_PROFILES,)
+    needs_pods = True
+    needs_raw = True
+
+    def __init__(self, args: SySchedArgs, handle: Handle) -> None:
+        self._default = (args.default_profile_namespace, args.default_profile_name)
+        self._handle = handle
+        self._profiles = handle.informer(_PROFILES)
+        self._of_pods: dict[str, frozenset[ProfileName]] = {}
+
+    def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
+        """Return for each node the calls, beyond their own, that its pods and the new pod see."""
+        pods = self._handle.pods(state)
+        allowed = _Allowed(self._profiles, self._default)
+        own = allowed.by_all(_in_spec(pod) | _in_annotations(pod))
+        if not own or pods is None:
+            return [0] * len(nodes)
+        return [
+            _beyond(own, Counter(allowed.by_all(self._named_by(each)) for each in node.pods))
+            for node in nodes.with_pods(pods)
+        ]
+
+    def normalize_score(self, state: CycleState, pod: core.Pod, scores: Scores) -> Scores:
+        """Return 100 for no such calls and 0 for the most; 100 for every node without any."""
+        del state, pod
+        return core.normalize(list(scores), reverse=True)
+
+    def _named_by(self, pod: core.Pod) -> frozenset[ProfileName]:
+        # Nobody can change the security context of a pod.
+        found = self._of_pods.get(pod.uid)
+        if found is None:
+            if len(self._of_pods) >= _MOST_PODS:
+                self._of_pods.clear()
+            found = self._of_pods[pod.uid] = _in_spec(pod)
+        return found | _in_annotations(pod)
+
+
+class _Allowed:
+    """The system calls that profiles allow, as numbers with a bit for each call, during one call.
+
+    Args:
+        profiles: the informer of SeccompProfiles.
+        default: the profile of pods whose own profiles allow nothing.
+    """
+
+    def __init__(self, profiles: Informer, default: ProfileName) -> None:
+        self._informer = profiles
+        self._default = default
+        self._bits: dict[str, int] = {}
+        self._by_name: dict[ProfileName, int] = {}
+        self._by_all: dict[frozenset[ProfileName], int] = {}
+
+    def by_all(self, names: frozenset[ProfileName]) -> int:
+        """Return what the profiles of a pod allow together, or else the default profile."""
+        found = self._by_all.get(names)
+        if found is None:
+            found = reduce(or_, map(self._by, names), 0) or self._by(self._default)
+            self._by_all[names] = found
+        return found
+
+    def _by(self, name: ProfileName) -> int:
+        found = self._by_name.get(name)
+        if found is None:
+            calls = _calls(self._informer.get(*name))
+            found = self._by_name[name] = reduce(or_, map(self._bit, calls), 0)
+        return found
+
+    def _bit(self, call: str) -> int:
+        return 1 << self._bits.setdefault(call, len(self._bits))
+
+
+def _calls(profile: KubeObject | None) -> frozenset[str]:
+    """Return the system calls of a profile; none if it is missing or cannot be read."""
+    if profile is None:
+        return frozenset()
+    try:
+        rules = profile["spec"].get("syscalls") or []
+        allowed = [each["names"] for each in rules if each["action"] in _ALLOWED]
+        return frozenset(str(name) for names in allowed for name in names)
+    except (KubextendError, LookupError, TypeError, AttributeError):
+        return frozenset()
+
+
+def _beyond(own: int, there: Mapping[int, int]) -> int:
+    """Return the calls beyond its own that each pod of a node sees, once the new pod is there."""
+    host = reduce(or_, there, 0)
+    with_pod = host | own
+    seen = sum(count * (with_pod & ~allowed).bit_count() for allowed, count in there.items())
+    return (host & ~own).bit_count() + seen
+
+
+def _in_spec(pod: core.Pod) -> frozenset[ProfileName]:
+    """Return the profiles that a pod's spec names; none if kubextend does not keep the spec."""
+    try:
+        raw = pod.raw
+    except TruncatedPodError:
+        return frozenset()
+    if b"Localhost" not in raw:
+        return frozenset()
+    spec = json.loads(raw).get("spec") or {}
+    return frozenset(_names(_paths([spec, *(spec.get("containers") or [])])))
+
+
+def _in_annotations(pod: core.Pod) -> frozenset[ProfileName]:
+    annotations = pod.annotations.items()
+    return frozenset(_names(path for key, path in annotations if _ANNOTATION in key))
+
+
+def _paths(with_contexts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for each in with_contexts:
+        profile = (each.get("securityContext") or {}).get("seccompProfile") or {}
+        if profile.get("type") == "Localhost":
+            yield profile.get("localhostProfile") or ""
+
+
+def _names(paths: Iterable[str]) -> Iterator[ProfileName]:
+    """Yield the namespace and the name in paths such as ``operator/NAMESPACE/NAME.json``."""
+    for path in paths:
+        *_, namespace, file = ["", *path.split("/")]
+        name = file.rpartition(".")[0] if "." in file else file
+        if namespace and name:
+            yield namespace, name

@@ -1,0 +1,115 @@
+"""SySched beside its recorded cases: profiles that are missing, misformed or changed."""
+
+from typing import Any
+
+import pytest
+
+from kubextend import testing
+from kubextend.plugins import SySched
+
+PROFILES = "security-profiles-operator.x-k8s.io/v1beta1/seccompprofiles"
+
+
+def profile(name: str, *calls: str, namespace: str = "default", action: str = "ALLOW") -> Any:
+    rules = [{"action": f"SCMP_ACT_{action}", "names": list(calls)}]
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": {"syscalls": rules}}
+
+
+EVERY = profile("all-syscalls", "read", "write", "mount", "ptrace")
+WEB = profile("web", "read", "write")
+DB = profile("db", "read", "mount")
+
+
+def confined(name: str, of: str, **fields: Any) -> Any:
+    context = {"seccompProfile": {"type": "Localhost", "localhostProfile": of}}
+    return testing.pod_manifest(name, uid=f"uid-{name}", securityContext=context, **fields)
+
+
+def runner(*pods: Any, found: Any = (EVERY, WEB, DB)) -> testing.Runner:
+    made = testing.Runner(SySched, nodes=["a", "b", "c"], pods=pods, weights={"SySched": 10})
+    for each in found:
+        made.put(PROFILES, each)
+    return made
+
+
+ASKED = confined("asked", "operator/default/web.json")
+LIKE = confined("like", "localhost/operator/default/web.json", node_name="a")
+OTHER = confined("other", "operator/default/db.json", node_name="b")
+FREE = testing.pod_manifest("free", uid="uid-free", node_name="c")
+
+
+def test_a_pod_goes_beside_pods_that_may_call_what_it_may_call() -> None:
+    # a: 0. b: the pod sees mount, the db sees write: 2. c: the pod sees mount and ptrace: 2.
+    assert runner(LIKE, OTHER, FREE).prioritize(ASKED) == {"a": 100, "b": 0, "c": 0}
+    two = confined("two", "operator/default/db.json", node_name="b")
+    # b: the pod sees mount, each of two pods sees write: 3.
+    assert runner(LIKE, OTHER, two, FREE).prioritize(ASKED) == {"a": 100, "b": 0, "c": 34}
+
+
+def test_nodes_without_pods_are_best() -> None:
+    assert runner(OTHER).prioritize(ASKED) == {"a": 100, "b": 0, "c": 100}
+
+
+def test_containers_and_annotations_name_profiles_too() -> None:
+    container = {
+        "name": "c",
+        "securityContext": {
+            "seccompProfile": {"type": "Localhost", "localhostProfile": "operator/default/web.json"}
+        },
+    }
+    by_container = testing.pod_manifest("asked", containers=[container])
+    key = "container.seccomp.security.alpha.kubernetes.io/c"
+    by_annotation = testing.pod_manifest("asked", annotations={key: "operator/default/web.json"})
+    for pod in (by_container, by_annotation):
+        assert runner(LIKE, OTHER).prioritize(pod) == {"a": 100, "b": 0, "c": 100}
+
+
+def test_what_a_profile_forbids_does_not_count() -> None:
+    forbids = profile("db", "mount", action="ERRNO")
+    # The db has no profile left: it may call everything.
+    assert runner(OTHER, found=(EVERY, WEB, forbids)).prioritize(ASKED)["b"] == 0
+    assert runner(OTHER, found=(WEB, forbids)).prioritize(ASKED)["b"] == 0
+
+
+def test_without_any_profile_all_nodes_are_equal() -> None:
+    pod = testing.pod_manifest("asked")
+    assert set(runner(LIKE, OTHER, found=(WEB, DB)).prioritize(pod).values()) == {100}
+
+
+def test_a_changed_profile_counts_at_once() -> None:
+    of = runner(LIKE, OTHER)
+    assert of.prioritize(ASKED)["b"] == 0
+    of.put(PROFILES, profile("db", "read", "write"))
+    assert set(of.prioritize(ASKED).values()) == {100}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"metadata": DB["metadata"]},
+        {"metadata": DB["metadata"], "spec": {"syscalls": [{"names": ["read"]}]}},
+        {"metadata": DB["metadata"], "spec": {"syscalls": 7}},
+        profile("db", *(f"{number:020}" for number in range(4000))),
+    ],
+)
+def test_a_profile_that_cannot_be_read_allows_what_the_default_allows(broken: Any) -> None:
+    # As if the db had no profile: the pod sees mount and ptrace.
+    pods = (OTHER, testing.pod_manifest("free", uid="uid-free", node_name="a"))
+    scores = runner(*pods, found=(EVERY, WEB, broken)).prioritize(ASKED)
+    assert scores == {"a": 0, "b": 0, "c": 100}
+
+
+@pytest.mark.parametrize("path", ["", "web.json", "/web.json", "operator/default/.json"])
+def test_a_path_without_a_namespace_or_a_name_is_no_profile(path: str) -> None:
+    scores = runner(confined("odd", path, node_name="a"), FREE).prioritize(ASKED)
+    assert scores == {"a": 0, "b": 100, "c": 0}
+
+
+def test_a_pod_that_is_too_large_to_be_kept_has_the_default_profile() -> None:
+    large = confined(
+        "large",
+        "operator/default/web.json",
+        node_name="a",
+        containers=[{"name": "c", "args": ["x" * (2 << 20)]}],
+    )
+    assert runner(large).prioritize(ASKED)["a"] == 0
