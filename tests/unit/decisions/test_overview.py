@@ -1,6 +1,5 @@
 """The overview: each pod is where its calls have brought it, and no list grows without end."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 from kubextend.plugins.coscheduling import Coscheduling
 from kubextend.plugins.label_match import LabelMatch
-from kubextend.testing import Runner, make_node, make_pod
+from kubextend.testing import Cluster, make_node, make_pod
 from kubextend.verbs.decision_records import AskedNodes, Verdicts
 from kubextend.verbs.filter_again import filter_anew
 
@@ -36,39 +35,39 @@ class Raises:
         raise ValueError(message)
 
 
-def reader_of(runner: Runner, **facts: Any) -> DecisionReader:
-    verbs = runner.verbs
+def reader_of(cluster: Cluster, **facts: Any) -> DecisionReader:
+    verbs = cluster.verbs
     told = ServerFacts(verbs.profiles, ["filter"], dict, verbs.limits.breakers.health, **facts)
     return DecisionReader(verbs.decisions, verbs.waiting_pods, told, filter_anew, lambda ask: ask())
 
 
-def overview(runner: Runner, **facts: Any) -> Any:
-    return reader_of(runner, **facts).overview()
+def overview(cluster: Cluster, **facts: Any) -> Any:
+    return reader_of(cluster, **facts).overview()
 
 
-def only_pod(runner: Runner) -> Any:
-    (pod,) = overview(runner)["pods"]["items"]
+def only_pod(cluster: Cluster) -> Any:
+    (pod,) = overview(cluster)["pods"]["items"]
     return pod
 
 
 def test_a_pod_that_fits_is_passed_with_the_number_of_its_nodes() -> None:
     nodes = [make_node("a", labels={"disk": "ssd"}), make_node("b"), make_node("c")]
-    runner = Runner(LabelMatch, nodes=nodes, args={"LabelMatch": RULES})
-    runner.filter(make_pod("p", namespace="shop", labels=PICKY))
-    pod = only_pod(runner)
+    cluster = Cluster(LabelMatch, nodes=nodes, args={"LabelMatch": RULES})
+    cluster.filter(make_pod("p", namespace="shop", labels=PICKY))
+    pod = only_pod(cluster)
     assert (pod["namespace"], pod["name"], pod["verb"]) == ("shop", "p", "filter")
     assert (pod["state"], pod["passed"], pod["nodes"]) == ("Passed", 1, 3)
 
 
 def test_a_pod_that_fits_nowhere_is_rejected_and_stays_so_after_ten_minutes() -> None:
-    runner = Runner(LabelMatch, nodes=3, args={"LabelMatch": RULES})
-    runner.filter(make_pod("p", labels=PICKY))
-    assert (only_pod(runner)["state"], only_pod(runner)["passed"]) == ("Rejected", 0)
-    decisions = runner.verbs.decisions
+    cluster = Cluster(LabelMatch, nodes=3, args={"LabelMatch": RULES})
+    cluster.filter(make_pod("p", labels=PICKY))
+    assert (only_pod(cluster)["state"], only_pod(cluster)["passed"]) == ("Rejected", 0)
+    decisions = cluster.verbs.decisions
     decisions._now = lambda: float("inf")
     decisions.settle_old()
-    assert (only_pod(runner)["state"], only_pod(runner)["passed"]) == ("Rejected", 0)
-    assert only_pod(runner)["nodes"] == 3
+    assert (only_pod(cluster)["state"], only_pod(cluster)["passed"]) == ("Rejected", 0)
+    assert only_pod(cluster)["nodes"] == 3
 
 
 def test_a_node_with_two_entries_counts_once() -> None:
@@ -81,21 +80,20 @@ def test_a_node_with_two_entries_counts_once() -> None:
 
 
 def test_a_pod_for_which_a_plugin_fails_has_failed() -> None:
-    runner = Runner(Raises(), nodes=2)
-    with pytest.raises(Exception, match="broken"):
-        runner.filter(make_pod("p"))
-    pod = only_pod(runner)
+    cluster = Cluster(Raises(), nodes=2)
+    assert cluster.filter(make_pod("p")).error
+    pod = only_pod(cluster)
     assert (pod["state"], pod["passed"]) == ("Failed", None)
     assert "Raises" in pod["said"]
 
 
 def test_a_pod_is_bound_or_not_and_filter_repeats_what_permit_said() -> None:
-    runner = Runner(AtPermit(), nodes=1)
-    runner.bind(make_pod("good"), "node-0")
-    assert (only_pod(runner)["state"], only_pod(runner)["node"]) == ("Bound", "node-0")
+    cluster = Cluster(AtPermit(), nodes=1)
+    cluster.bind(make_pod("good"), "node-0")
+    assert (only_pod(cluster)["state"], only_pod(cluster)["node"]) == ("Bound", "node-0")
     bad = make_pod("bad", labels=PICKY)
-    runner.bind(bad, "node-0")
-    first = overview(runner)["pods"]["items"][0]
+    cluster.bind(bad, "node-0")
+    first = overview(cluster)["pods"]["items"][0]
     assert (first["name"], first["state"], first["said"]) == ("bad", "NotBound", "over budget")
 
 
@@ -105,17 +103,9 @@ def test_a_held_pod_waits_and_is_in_both_lists() -> None:
         "pod-group.scheduling.sigs.k8s.io/min-available": "2",
     }
     first, second = make_pod("a", labels=labels), make_pod("b", labels=labels)
-    runner = Runner(Coscheduling, nodes=2, pods=[first, second])
-
-    async def held() -> Any:
-        task = asyncio.ensure_future(runner.binding(first, "node-0"))
-        await runner.held(first)
-        found = overview(runner)
-        task.cancel()
-        await asyncio.wait([task])
-        return found
-
-    found = asyncio.run(held())
+    cluster = Cluster(Coscheduling, nodes=2, pods=[first, second])
+    assert cluster.bind(first, "node-0").waiting == ("Coscheduling",)
+    found = overview(cluster)
     (waiting,), (pod,) = found["waiting"]["items"], found["pods"]["items"]
     assert (waiting["name"], waiting["node"]) == ("a", "node-0")
     assert [*waiting["pendingPlugins"]] == ["Coscheduling"]
@@ -126,17 +116,17 @@ def test_a_list_has_the_latest_pods_and_says_how_many_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(decision_reader, "MOST_PODS", 2)
-    runner = Runner(LabelMatch, nodes=1, args={"LabelMatch": RULES})
+    cluster = Cluster(LabelMatch, nodes=1, args={"LabelMatch": RULES})
     for name in ("a", "b", "c", "a"):
-        runner.filter(make_pod(name, uid=f"u-{name}"))
-    pods = overview(runner)["pods"]
+        cluster.filter(make_pod(name, uid=f"u-{name}"))
+    pods = overview(cluster)["pods"]
     assert [pod["name"] for pod in pods["items"]] == ["a", "c"]
     assert pods["total"] == 3
 
 
 def test_the_queue_and_the_configuration_are_told() -> None:
-    runner = Runner(AtPermit(), nodes=1)
-    assert overview(runner)["queue"] is None
-    found = overview(runner, queue=lambda: (True, {"ready": 7}), configuration_sha256=lambda: "ab")
+    cluster = Cluster(AtPermit(), nodes=1)
+    assert overview(cluster)["queue"] is None
+    found = overview(cluster, queue=lambda: (True, {"ready": 7}), configuration_sha256=lambda: "ab")
     assert found["queue"] == {"leads": True, "pods": {"ready": 7}}
     assert found["kubextend"]["configurationSha256"] == "ab"

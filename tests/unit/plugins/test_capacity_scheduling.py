@@ -2,12 +2,13 @@
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
 
 from kubextend import core, testing
-from kubextend.errors import PluginError, TruncatedPodError
+from kubextend.errors import TruncatedPodError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.status import Status
@@ -31,74 +32,80 @@ def quota(namespace: str = "red", name: str = "quota", **spec: Any) -> Any:
     return {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
 
 
-def cluster(*quotas: Any, pods: Any = ()) -> testing.Runner:
+def cluster(*quotas: Any, pods: Any = ()) -> testing.Cluster:
     nodes = [testing.node_manifest("n", allocatable=NODES)]
-    runner = testing.Runner(CapacityScheduling, nodes=nodes, pods=pods)
+    world = testing.Cluster(CapacityScheduling, nodes=nodes, pods=pods)
     for each in quotas:
-        runner.put(ELASTIC_QUOTAS, each)
-    return runner
+        world.put(ELASTIC_QUOTAS, each)
+    return world
 
 
-def why_not(runner: testing.Runner, asked: Any) -> str:
-    result = runner.filter(asked)
+def why_not(world: testing.Cluster, asked: Any) -> str:
+    result = world.filter(asked)
     assert not result.unresolvable, "an eviction may help"
     return result.rejected.get("n", "")
 
 
 def test_a_namespace_uses_its_max_and_no_more() -> None:
-    runner = cluster(quota(min={"cpu": "9"}, max={"cpu": "2"}))
-    assert runner.schedule(pod("a")) == "n"
-    assert runner.schedule(pod("b")) == "n"
-    assert why_not(runner, pod("c")) == OVER_MAX
-    assert why_not(runner, pod("small", cpu="0")) == ""
-    assert why_not(runner, pod("elsewhere", "free", cpu="40")) == ""
+    world = cluster(quota(min={"cpu": "9"}, max={"cpu": "2"}))
+    assert world.schedule(pod("a")).node == "n"
+    assert world.schedule(pod("b")).node == "n"
+    assert why_not(world, pod("c")) == OVER_MAX
+    assert why_not(world, pod("small", cpu="0")) == ""
+    assert why_not(world, pod("elsewhere", "free", cpu="40")) == ""
 
 
 def test_a_namespace_borrows_only_what_others_do_not_use() -> None:
-    runner = cluster(quota(min={"cpu": "2"}, max={"cpu": "4"}), quota("blue", min={"cpu": "2"}))
-    assert all(runner.schedule(pod(name)) for name in "abc")
-    assert runner.schedule(pod("d", "blue")) == "n"
-    assert why_not(runner, pod("e")) == OVER_MIN
-    assert why_not(runner, pod("f", "blue")) == OVER_MIN
+    world = cluster(quota(min={"cpu": "2"}, max={"cpu": "4"}), quota("blue", min={"cpu": "2"}))
+    assert all(world.schedule(pod(name)).node for name in "abc")
+    assert world.schedule(pod("d", "blue")).node == "n"
+    assert why_not(world, pod("e")) == OVER_MIN
+    assert why_not(world, pod("f", "blue")) == OVER_MIN
     # What a namespace without an ElasticQuota uses is nobody's.
-    assert runner.schedule(pod("g", "free")) == "n"
+    assert world.schedule(pod("g", "free")).node == "n"
 
 
 def test_what_an_elastic_quota_does_not_name() -> None:
-    runner = cluster(quota(min={"cpu": "9"}, max={"cpu": "9"}))
-    assert why_not(runner, pod("m", more={"memory": "1"})) == OVER_MAX
-    assert why_not(runner, pod("f", more={"example.com/fpga": "1"})) == OVER_MIN
-    runner.put(ELASTIC_QUOTAS, quota(min={"cpu": "9", "example.com/fpga": "2"}, max={"cpu": "9"}))
-    assert why_not(runner, pod("f", more={"example.com/fpga": "1"})) == ""
-    runner.put(ELASTIC_QUOTAS, quota(min={"cpu": "99"}))
-    assert why_not(runner, pod("c", cpu="50")) == ""
-    runner.put(ELASTIC_QUOTAS, quota(max={}))
-    assert why_not(runner, pod("c")) == OVER_MAX
+    world = cluster(quota(min={"cpu": "9"}, max={"cpu": "9"}))
+    assert why_not(world, pod("m", more={"memory": "1"})) == OVER_MAX
+    assert why_not(world, pod("f", more={"example.com/fpga": "1"})) == OVER_MIN
+    world.put(ELASTIC_QUOTAS, quota(min={"cpu": "9", "example.com/fpga": "2"}, max={"cpu": "9"}))
+    assert why_not(world, pod("f", more={"example.com/fpga": "1"})) == ""
+    world.put(ELASTIC_QUOTAS, quota(min={"cpu": "99"}))
+    assert why_not(world, pod("c", cpu="50")) == ""
+    world.put(ELASTIC_QUOTAS, quota(max={}))
+    assert why_not(world, pod("c")) == OVER_MAX
 
 
 def test_of_pods_that_passed_the_filter_together_only_those_are_bound_that_fit() -> None:
     """kube-scheduler asks about further pods before the first one is bound."""
-    runner = cluster(quota(min={"cpu": "9"}, max={"cpu": "2"}))
+    world = cluster(quota(min={"cpu": "9"}, max={"cpu": "2"}))
     pods = [pod(f"p{number}") for number in range(5)]
-    assert [why_not(runner, each) for each in pods] == [""] * 5
-    results = [runner.bind(each, "n") for each in pods]
-    assert [result.bound for result in results] == [True, True, False, False, False]
+    assert [why_not(world, each) for each in pods] == [""] * 5
+    results = [world.bind(each, "n") for each in pods]
+    assert [result.node for result in results] == ["n", "n", None, None, None]
     assert results[2].error == OVER_MAX
     # Nothing stays reserved for the pods that were refused.
-    runner.put(ELASTIC_QUOTAS, quota(min={"cpu": "9"}, max={"cpu": "3"}))
-    assert why_not(runner, pod("last")) == ""
-    assert why_not(runner, pod("large", cpu="1001m")) == OVER_MAX
+    world.put(ELASTIC_QUOTAS, quota(min={"cpu": "9"}, max={"cpu": "3"}))
+    assert why_not(world, pod("last")) == ""
+    assert why_not(world, pod("large", cpu="1001m")) == OVER_MAX
 
 
-async def _bound_at_once(runner: testing.Runner, pods: list[Any]) -> int:
-    results = await asyncio.gather(*(runner.binding(each, "n") for each in pods))
-    return sum(result.bound for result in results)
+async def _bound_at_once(world: testing.Cluster, pods: list[Any]) -> int:
+    world.add(*({"kind": "Pod", **each} for each in pods))
+    bodies = [
+        {"PodName": each["name"], "PodNamespace": "red", "PodUID": each["uid"], "Node": "n"}
+        for each in (pod["metadata"] for pod in pods)
+    ]
+    calls = [world.verbs.bind(json.dumps(body).encode()) for body in bodies]
+    answers = [json.loads(bytes(answer)) for answer in await asyncio.gather(*calls)]
+    return sum(not answer["Error"] for answer in answers)
 
 
 @pytest.mark.parametrize("least", ["2", "9"])
 def test_pods_that_are_bound_at_the_same_time_never_exceed_a_limit(least: str) -> None:
-    runner = cluster(quota(min={"cpu": least}, max={"cpu": "2"}))
-    assert asyncio.run(_bound_at_once(runner, [pod(f"p{number}") for number in range(6)])) == 2
+    world = cluster(quota(min={"cpu": least}, max={"cpu": "2"}))
+    assert asyncio.run(_bound_at_once(world, [pod(f"p{number}") for number in range(6)])) == 2
 
 
 def nominated(name: str, namespace: str, priority: int, cpu: str = "1") -> Any:
@@ -113,9 +120,9 @@ def test_nominated_pods_of_the_namespace_count_if_they_are_as_important(
     priority: int, said: str
 ) -> None:
     there = [nominated("there", "red", priority)]
-    runner = cluster(quota(min={"cpu": "9"}, max={"cpu": "1"}), pods=there)
-    assert why_not(runner, pod("asked", priority=10)) == said
-    assert why_not(runner, nominated("there", "red", priority)) == ""
+    world = cluster(quota(min={"cpu": "9"}, max={"cpu": "1"}), pods=there)
+    assert why_not(world, pod("asked", priority=10)) == said
+    assert why_not(world, nominated("there", "red", priority)) == ""
 
 
 @pytest.mark.parametrize(("used", "said"), [("1", OVER_MIN), ("2", "")])
@@ -123,36 +130,38 @@ def test_nominated_pods_of_others_count_while_their_namespace_is_within_its_min(
     used: str, said: str
 ) -> None:
     there = [nominated("there", "blue", 0, cpu="3"), pod("runs", "blue", cpu=used, node_name="n")]
-    runner = cluster(quota(min={"cpu": "3"}), quota("blue", min={"cpu": "1"}), pods=there)
-    assert why_not(runner, pod("asked", cpu="1")) == said
+    world = cluster(quota(min={"cpu": "3"}), quota("blue", min={"cpu": "1"}), pods=there)
+    assert why_not(world, pod("asked", cpu="1")) == said
 
 
 def test_preempt_offers_a_node_if_its_victims_make_room_in_the_quota() -> None:
     there = [pod(name, space, node_name="n") for name, space in (("r", "red"), ("b", "blue"))]
-    runner = cluster(
+    world = cluster(
         quota(min={"cpu": "9"}, max={"cpu": "1"}), quota("blue", min={"cpu": "9"}), pods=there
     )
-    assert runner.preempt(pod("asked"), {"n": ["uid-b"]}) == {}
-    assert runner.preempt(pod("asked"), {"n": ["uid-r"]}) == {"n": ["uid-r"]}
+    assert world.preempt(pod("asked"), {"n": ["uid-b"]}) == {}
+    assert world.preempt(pod("asked"), {"n": ["uid-r"]}) == {"n": ["uid-r"]}
 
 
 def test_two_elastic_quotas_of_a_namespace_are_an_error_there_and_nowhere_else() -> None:
-    runner = cluster(quota(min={"cpu": "9"}), quota(name="second"), quota("blue", min={"cpu": "9"}))
-    with pytest.raises(PluginError, match="namespace has more than one ElasticQuota"):
-        runner.filter(pod("asked"))
-    assert why_not(runner, pod("asked", "blue")) == ""
+    world = cluster(quota(min={"cpu": "9"}), quota(name="second"), quota("blue", min={"cpu": "9"}))
+    assert world.filter(pod("asked")).error
+    [failure] = world.failures
+    assert "namespace has more than one ElasticQuota" in str(failure)
+    assert why_not(world, pod("asked", "blue")) == ""
 
 
 def test_an_amount_that_is_no_quantity_is_an_error_that_names_the_object() -> None:
-    runner = cluster(quota(min={"cpu": "9"}), quota("blue", min={"cpu": "many"}))
-    with pytest.raises(PluginError, match=r"ElasticQuota blue/quota has an amount .*many"):
-        runner.filter(pod("asked"))
+    world = cluster(quota(min={"cpu": "9"}), quota("blue", min={"cpu": "many"}))
+    assert world.filter(pod("asked")).error
+    [failure] = world.failures
+    assert re.search(r"ElasticQuota blue/quota has an amount .*many", str(failure))
 
 
 def test_amounts_may_be_numbers() -> None:
-    runner = cluster(quota(min={"cpu": 2}, max={"cpu": 1.5}))
-    assert why_not(runner, pod("asked", cpu="1500m")) == ""
-    assert why_not(runner, pod("asked", cpu="1501m")) == OVER_MAX
+    world = cluster(quota(min={"cpu": 2}, max={"cpu": 1.5}))
+    assert why_not(world, pod("asked", cpu="1500m")) == ""
+    assert why_not(world, pod("asked", cpu="1501m")) == OVER_MAX
 
 
 def parked(name: str, namespace: str = "red", **fields: Any) -> Any:
@@ -165,14 +174,14 @@ def test_unschedulable_pods_are_tried_again_after_a_quota_has_changed() -> None:
     stranger["spec"]["schedulerName"] = "other"
     waiting = [parked("a"), parked("b", "blue"), parked("free", "free"), stranger]
     small = quota(min={"cpu": "9"}, max={"cpu": "0"})
-    runner = cluster(small, quota("blue"), pods=waiting)
-    assert why_not(runner, parked("a")) == OVER_MAX
-    runner.put(ELASTIC_QUOTAS, small | {"status": {"used": {"cpu": "1"}}})
-    assert runner.activations.names == []
-    runner.put(ELASTIC_QUOTAS, quota(min={"cpu": "9"}, max={"cpu": "9"}))
-    assert sorted(runner.activations.names) == ["a", "b"]
-    runner.remove(ELASTIC_QUOTAS, quota())
-    assert sorted(runner.activations.names) == ["a", "a", "b", "b"]
+    world = cluster(small, quota("blue"), pods=waiting)
+    assert why_not(world, pod("free-too", "free")) == ""
+    world.put(ELASTIC_QUOTAS, small | {"status": {"used": {"cpu": "1"}}})
+    assert world.activated == []
+    world.put(ELASTIC_QUOTAS, quota(min={"cpu": "9"}, max={"cpu": "9"}))
+    assert sorted(world.activated) == ["a", "b"]
+    world.remove(ELASTIC_QUOTAS, quota())
+    assert sorted(world.activated) == ["a", "a", "b", "b"]
 
 
 def plugin_of(store: core.PodStore, *quotas: Any) -> CapacityScheduling:

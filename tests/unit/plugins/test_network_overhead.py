@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from kubextend import testing
-from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.plugins import NetworkOverhead
@@ -65,10 +64,10 @@ WEB = member("asked", "web")
 DB = member("db-0", "db", node_name="there")
 
 
-def runner(*pods: Any, group: Any = None, costs: Any = COSTS, **args: Any) -> testing.Runner:
+def world(*pods: Any, group: Any = None, costs: Any = COSTS, **args: Any) -> testing.Cluster:
     name = NetworkOverhead.name
     # With a weight of ten, the answer is the score.
-    made = testing.Runner(
+    made = testing.Cluster(
         NetworkOverhead, nodes=NODES, pods=pods, args={name: args}, weights={name: 10}
     )
     for resource, found in ((APP_GROUPS, group or app_group()), (TOPOLOGIES, costs)):
@@ -78,36 +77,36 @@ def runner(*pods: Any, group: Any = None, costs: Any = COSTS, **args: Any) -> te
 
 
 def test_nodes_pass_that_are_near_enough_or_whose_costs_are_unknown() -> None:
-    result = runner(DB).filter(WEB)
+    result = world(DB).filter(WEB)
     assert result.rejected == {"abroad": TOO_FAR}
     assert "abroad" not in result.unresolvable
-    assert runner(DB, group=app_group(4)).filter(WEB).rejected.keys() == {"next", "abroad"}
-    assert runner(DB, group=app_group(20)).filter(WEB).rejected == {}
+    assert world(DB, group=app_group(4)).filter(WEB).rejected.keys() == {"next", "abroad"}
+    assert world(DB, group=app_group(20)).filter(WEB).rejected == {}
 
 
 def test_as_many_near_pods_as_far_pods_are_enough() -> None:
     far = member("db-1", "db", node_name="next")
-    assert "near" in runner(DB, far).filter(WEB).kept
+    assert "near" in world(DB, far).filter(WEB).kept
     # There is no cost from zone a to zone b: only pods of the same zone count there.
     assert (
-        runner(DB, far, costs=topology(between(ZONE, a_b=9), between(REGION))).filter(WEB).rejected
+        world(DB, far, costs=topology(between(ZONE, a_b=9), between(REGION))).filter(WEB).rejected
         == {}
     )
     more = member("db-2", "db", node_name="next")
     costs = topology(between(ZONE, a_b=9), between(REGION))
-    assert runner(DB, far, more, costs=costs).filter(WEB).rejected.keys() == {"near"} | {"there"}
+    assert world(DB, far, more, costs=costs).filter(WEB).rejected.keys() == {"near"} | {"there"}
 
 
 def test_the_lowest_sum_of_costs_has_the_highest_score() -> None:
     # there 0, near 1, next 5, abroad 20, nowhere 100, as no cost from it is known.
-    scores = runner(DB).prioritize(WEB)
+    scores = world(DB).prioritize(WEB)
     assert scores == {"there": 100, "near": 99, "next": 95, "abroad": 80, "nowhere": 0}
 
 
 def test_a_pod_on_a_node_without_a_place_is_near_enough_to_that_node_only() -> None:
     lost = member("db-0", "db", node_name="nowhere")
-    assert runner(lost).filter(WEB).kept == ("nowhere",)
-    assert runner(lost).prioritize(WEB)["nowhere"] == 100
+    assert world(lost).filter(WEB).kept == ("nowhere",)
+    assert world(lost).prioritize(WEB)["nowhere"] == 100
 
 
 @pytest.mark.parametrize(
@@ -122,13 +121,13 @@ def test_a_pod_on_a_node_without_a_place_is_near_enough_to_that_node_only() -> N
     ],
 )
 def test_pods_without_dependencies_that_run_go_anywhere(pod: Any, pods: Any) -> None:
-    of = runner(*pods)
+    of = world(*pods)
     assert of.filter(pod).rejected == {}
     assert set(of.prioritize(pod).values()) == {0}
 
 
 def test_without_its_app_group_a_pod_waits_until_the_group_comes() -> None:
-    of = runner(DB, group=app_group(namespace="elsewhere"))
+    of = world(DB, group=app_group(namespace="elsewhere"))
     result = of.filter(WEB)
     reason = "there is no AppGroup shop in the namespaces of NetworkOverhead"
     assert result.rejected == dict.fromkeys(NODES, reason)
@@ -140,7 +139,7 @@ def test_without_its_app_group_a_pod_waits_until_the_group_comes() -> None:
 
 
 def test_without_the_network_topology_a_pod_waits_until_it_comes() -> None:
-    of = runner(DB, costs={})
+    of = world(DB, costs={})
     reason = "there is no NetworkTopology nt-default in the namespaces of NetworkOverhead"
     assert of.filter(WEB).rejected == dict.fromkeys(NODES, reason)
     of.put(TOPOLOGIES, COSTS)
@@ -160,19 +159,20 @@ def test_without_the_network_topology_a_pod_waits_until_it_comes() -> None:
     ],
 )
 def test_an_invalid_object_holds_the_pod_back(resource: str, broken: Any) -> None:
-    of = runner(DB)
+    of = world(DB)
     of.put(resource, broken)
     assert len(of.filter(WEB).unresolvable) == len(NODES)
 
 
 def test_the_error_about_a_too_large_object_names_the_object() -> None:
-    of = runner(DB, group=app_group(0, *("w" * 60 for _ in range(1000))))
-    with pytest.raises(PluginError, match="default/shop is larger than 65536 bytes"):
-        of.filter(WEB)
+    of = world(DB, group=app_group(0, *("w" * 60 for _ in range(1000))))
+    assert of.filter(WEB).error
+    [failure] = of.failures
+    assert "default/shop is larger than 65536 bytes" in str(failure)
 
 
 def test_no_pod_has_a_label_with_a_selector_of_another_form() -> None:
-    of = runner(DB, group=app_group(0, "db,x notin (y)", "d b", "a" * 64))
+    of = world(DB, group=app_group(0, "db,x notin (y)", "d b", "a" * 64))
     assert of.filter(WEB).rejected == {}
 
 
@@ -190,6 +190,6 @@ def test_without_watched_nodes_a_pod_of_a_group_is_rejected() -> None:
 
 
 def test_namespaces_are_looked_through_in_their_order() -> None:
-    of = runner(DB, group=app_group(0, namespace="first"), namespaces=["first", "default"])
+    of = world(DB, group=app_group(0, namespace="first"), namespaces=["first", "default"])
     of.put(APP_GROUPS, app_group(100))
     assert of.filter(WEB).rejected.keys() == {"next", "abroad"}

@@ -38,11 +38,11 @@ def topology(*zones: Mapping[str, Any], scope: str = "container", **attributes: 
     }
 
 
-def runner(*found: Any, **args: Any) -> testing.Runner:
+def world(*found: Any, **args: Any) -> testing.Cluster:
     node = testing.node_manifest("node", allocatable=ROOM)
     name = NodeResourceTopologyMatch.name
     # With a weight of ten, the answer is the score.
-    made = testing.Runner(
+    made = testing.Cluster(
         NodeResourceTopologyMatch, nodes=[node], args={name: args}, weights={name: 10}
     )
     for each in found:
@@ -58,11 +58,11 @@ def guaranteed(*containers: Mapping[str, str]) -> Any:
     return testing.pod_manifest("pod", containers=resources)
 
 
-def reason(of: testing.Runner, pod: Any) -> str:
+def reason(of: testing.Cluster, pod: Any) -> str:
     return of.filter(pod).rejected.get("node", "")
 
 
-def score(of: testing.Runner, pod: Any) -> int:
+def score(of: testing.Cluster, pod: Any) -> int:
     return of.prioritize(pod)["node"]
 
 
@@ -71,39 +71,39 @@ HALVES = (zone(0, cpu="3", memory="32Gi"), zone(1, cpu="5", memory="32Gi"))
 
 
 def test_a_pod_needs_one_zone_with_room_for_all_that_it_requests() -> None:
-    assert reason(runner(topology(*HALVES)), FOUR_CPUS) == ""
+    assert reason(world(topology(*HALVES)), FOUR_CPUS) == ""
     short = topology(zone(0, cpu="3", memory="32Gi"), zone(1, cpu="5", memory="1Gi"))
-    assert reason(runner(short), FOUR_CPUS) == "cannot align container"
-    assert reason(runner(short | topology(*short["zones"], scope="pod")), FOUR_CPUS) == (
+    assert reason(world(short), FOUR_CPUS) == "cannot align container"
+    assert reason(world(short | topology(*short["zones"], scope="pod")), FOUR_CPUS) == (
         "cannot align pod"
     )
 
 
 def test_containers_of_a_pod_take_room_from_each_other() -> None:
     two = guaranteed({"cpu": "3", "memory": "1Gi"}, {"cpu": "5", "memory": "1Gi"})
-    assert reason(runner(topology(*HALVES)), two) == ""
+    assert reason(world(topology(*HALVES)), two) == ""
     # kubelet gives the first container the zone with the lowest number that has room.
     other_way = guaranteed({"cpu": "4", "memory": "1Gi"}, {"cpu": "4", "memory": "1Gi"})
-    assert reason(runner(topology(*HALVES)), other_way) == "cannot align container"
+    assert reason(world(topology(*HALVES)), other_way) == "cannot align container"
 
 
 def test_any_other_policy_lets_the_pod_pass() -> None:
     found = topology(zone(0, cpu="1", memory="1Gi"), topologyManagerPolicy="restricted")
-    assert reason(runner(found), FOUR_CPUS) == ""
+    assert reason(world(found), FOUR_CPUS) == ""
 
 
 def test_a_node_without_an_object_passes_and_has_no_points() -> None:
-    of = runner()
+    of = world()
     assert reason(of, FOUR_CPUS) == ""
     assert score(of, FOUR_CPUS) == 0
 
 
 def test_a_device_of_which_the_node_has_none_is_not_there() -> None:
     fpga = guaranteed({"cpu": "1", "memory": "1Gi", "example.com/fpga": "1"})
-    assert reason(runner(topology(*HALVES)), fpga) == "cannot align container"
+    assert reason(world(topology(*HALVES)), fpga) == "cannot align container"
     # The device is on the node, and its plugin tells no zone.
     gpu = guaranteed({"cpu": "1", "memory": "1Gi", GPU: "1"})
-    assert reason(runner(topology(*HALVES)), gpu) == ""
+    assert reason(world(topology(*HALVES)), gpu) == ""
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_device_of_which_the_node_has_none_is_not_there() -> None:
 def test_an_object_that_cannot_be_read_rejects_the_node_and_is_logged(
     broken: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    of = runner(broken)
+    of = world(broken)
     assert reason(of, FOUR_CPUS) == INVALID
     assert score(of, FOUR_CPUS) == 0
     assert "the NodeResourceTopology node cannot be read" in caplog.text
@@ -129,7 +129,7 @@ def test_an_object_that_cannot_be_read_rejects_the_node_and_is_logged(
 
 
 def test_a_changed_and_a_deleted_object_count_at_once() -> None:
-    of = runner(topology(zone(0, cpu="1", memory="32Gi")))
+    of = world(topology(zone(0, cpu="1", memory="32Gi")))
     assert reason(of, FOUR_CPUS) == "cannot align container"
     of.put(TOPOLOGIES, topology(*HALVES))
     assert reason(of, FOUR_CPUS) == ""
@@ -140,23 +140,23 @@ def test_a_changed_and_a_deleted_object_count_at_once() -> None:
 def test_zones_need_no_numbers_without_gaps() -> None:
     # The original ends with a panic here.
     gap = topology(zone(3, cpu="8", memory="16Gi"), zone(9, cpu="8", memory="16Gi"))
-    assert score(runner(gap), FOUR_CPUS) == 50  # half of the CPUs, half of the memory
-    assert score(runner(gap, **FEW), FOUR_CPUS) == 100 - 12 + 6
+    assert score(world(gap), FOUR_CPUS) == 50  # half of the CPUs, half of the memory
+    assert score(world(gap, **FEW), FOUR_CPUS) == 100 - 12 + 6
 
 
 def test_a_pod_that_needs_more_zones_than_kubelet_allows_has_no_points() -> None:
     # The original gives a score below 0, which kube-scheduler refuses.
     quarters = [zone(at, cpu="1", memory="4Gi") for at in range(4)]
     found = topology(*quarters, topologyManagerMaxNUMANodes="2")
-    assert score(runner(found, **FEW), FOUR_CPUS) == 0
+    assert score(world(found, **FEW), FOUR_CPUS) == 0
 
 
 def test_many_zones_do_not_take_for_ever() -> None:
     # 64 zones have 2**64 sets; the sets of one and of two zones are looked at.
     many = topology(*(zone(at, cpu="1", memory="4Gi") for at in range(64)))
-    assert score(runner(many, **FEW), FOUR_CPUS) == 0
+    assert score(world(many, **FEW), FOUR_CPUS) == 0
     two = guaranteed({"cpu": "2", "memory": "8Gi"})
-    assert score(runner(many, **FEW), two) == 100 - 2 * 12 + 6
+    assert score(world(many, **FEW), two) == 100 - 2 * 12 + 6
 
 
 def test_one_resource_is_balanced() -> None:
@@ -167,6 +167,6 @@ def test_one_resource_is_balanced() -> None:
     )
     one["status"] = {"qosClass": "Guaranteed"}
     args = {"scoringStrategy": {"type": "BalancedAllocation"}}
-    assert score(runner(topology(*HALVES), **args), one) == 100
+    assert score(world(topology(*HALVES), **args), one) == 100
     one["spec"]["containers"][0]["resources"] = {}
-    assert score(runner(topology(*HALVES)), one) == 0
+    assert score(world(topology(*HALVES)), one) == 0

@@ -25,8 +25,8 @@ def confined(name: str, of: str, **fields: Any) -> Any:
     return testing.pod_manifest(name, uid=f"uid-{name}", securityContext=context, **fields)
 
 
-def runner(*pods: Any, found: Any = (EVERY, WEB, DB)) -> testing.Runner:
-    made = testing.Runner(SySched, nodes=["a", "b", "c"], pods=pods, weights={"SySched": 10})
+def world(*pods: Any, found: Any = (EVERY, WEB, DB)) -> testing.Cluster:
+    made = testing.Cluster(SySched, nodes=["a", "b", "c"], pods=pods, weights={"SySched": 10})
     for each in found:
         made.put(PROFILES, each)
     return made
@@ -40,14 +40,14 @@ FREE = testing.pod_manifest("free", uid="uid-free", node_name="c")
 
 def test_a_pod_goes_beside_pods_that_may_call_what_it_may_call() -> None:
     # a: 0. b: the pod sees mount, the db sees write: 2. c: the pod sees mount and ptrace: 2.
-    assert runner(LIKE, OTHER, FREE).prioritize(ASKED) == {"a": 100, "b": 0, "c": 0}
+    assert world(LIKE, OTHER, FREE).prioritize(ASKED) == {"a": 100, "b": 0, "c": 0}
     two = confined("two", "operator/default/db.json", node_name="b")
     # b: the pod sees mount, each of two pods sees write: 3.
-    assert runner(LIKE, OTHER, two, FREE).prioritize(ASKED) == {"a": 100, "b": 0, "c": 34}
+    assert world(LIKE, OTHER, two, FREE).prioritize(ASKED) == {"a": 100, "b": 0, "c": 34}
 
 
 def test_nodes_without_pods_are_best() -> None:
-    assert runner(OTHER).prioritize(ASKED) == {"a": 100, "b": 0, "c": 100}
+    assert world(OTHER).prioritize(ASKED) == {"a": 100, "b": 0, "c": 100}
 
 
 def test_containers_and_annotations_name_profiles_too() -> None:
@@ -61,23 +61,23 @@ def test_containers_and_annotations_name_profiles_too() -> None:
     key = "container.seccomp.security.alpha.kubernetes.io/c"
     by_annotation = testing.pod_manifest("asked", annotations={key: "operator/default/web.json"})
     for pod in (by_container, by_annotation):
-        assert runner(LIKE, OTHER).prioritize(pod) == {"a": 100, "b": 0, "c": 100}
+        assert world(LIKE, OTHER).prioritize(pod) == {"a": 100, "b": 0, "c": 100}
 
 
 def test_what_a_profile_forbids_does_not_count() -> None:
     forbids = profile("db", "mount", action="ERRNO")
     # The db has no profile left: it may call everything.
-    assert runner(OTHER, found=(EVERY, WEB, forbids)).prioritize(ASKED)["b"] == 0
-    assert runner(OTHER, found=(WEB, forbids)).prioritize(ASKED)["b"] == 0
+    assert world(OTHER, found=(EVERY, WEB, forbids)).prioritize(ASKED)["b"] == 0
+    assert world(OTHER, found=(WEB, forbids)).prioritize(ASKED)["b"] == 0
 
 
 def test_without_any_profile_all_nodes_are_equal() -> None:
     pod = testing.pod_manifest("asked")
-    assert set(runner(LIKE, OTHER, found=(WEB, DB)).prioritize(pod).values()) == {100}
+    assert set(world(LIKE, OTHER, found=(WEB, DB)).prioritize(pod).values()) == {100}
 
 
 def test_a_changed_profile_counts_at_once() -> None:
-    of = runner(LIKE, OTHER)
+    of = world(LIKE, OTHER)
     assert of.prioritize(ASKED)["b"] == 0
     of.put(PROFILES, profile("db", "read", "write"))
     assert set(of.prioritize(ASKED).values()) == {100}
@@ -95,13 +95,13 @@ def test_a_changed_profile_counts_at_once() -> None:
 def test_a_profile_that_cannot_be_read_allows_what_the_default_allows(broken: Any) -> None:
     # As if the db had no profile: the pod sees mount and ptrace.
     pods = (OTHER, testing.pod_manifest("free", uid="uid-free", node_name="a"))
-    scores = runner(*pods, found=(EVERY, WEB, broken)).prioritize(ASKED)
+    scores = world(*pods, found=(EVERY, WEB, broken)).prioritize(ASKED)
     assert scores == {"a": 0, "b": 0, "c": 100}
 
 
 @pytest.mark.parametrize("path", ["", "web.json", "/web.json", "operator/default/.json"])
 def test_a_path_without_a_namespace_or_a_name_is_no_profile(path: str) -> None:
-    scores = runner(confined("odd", path, node_name="a"), FREE).prioritize(ASKED)
+    scores = world(confined("odd", path, node_name="a"), FREE).prioritize(ASKED)
     assert scores == {"a": 0, "b": 100, "c": 0}
 
 
@@ -112,4 +112,4 @@ def test_a_pod_that_is_too_large_to_be_kept_has_the_default_profile() -> None:
         node_name="a",
         containers=[{"name": "c", "args": ["x" * (2 << 20)]}],
     )
-    assert runner(large).prioritize(ASKED)["a"] == 0
+    assert world(large).prioritize(ASKED)["a"] == 0
