@@ -19,7 +19,6 @@ from kubextend.framework.handle import Handle
 from kubextend.framework.informer import KubeObject
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
-from kubextend.plugins.quantity import amount
 from kubextend.plugins.resource_args import Resources, ResourceSpec, pairs
 
 __all__ = ["NodeResourceTopologyMatch", "NodeResourceTopologyMatchArgs", "NumaScoringStrategy"]
@@ -278,7 +277,7 @@ def _number(zone: str) -> int | None:
 
 def _available(zone: KubeObject) -> Amounts:
     return {
-        each["name"]: max(amount(each["name"], each["available"]), 0)
+        each["name"]: max(core.amount(each["name"], str(each["available"])), 0)
         for each in zone.get("resources") or []
     }
 
