@@ -6,7 +6,6 @@ and says that the nodes are ready. Only ``tests/e2e/tools/karpenter`` is needed,
 """
 
 import json
-import socket
 import subprocess
 import threading
 import time
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Self
 
 import httpx
-import pytest
 import yaml
 
 from .controlplane import BINARIES, ControlPlane, build
@@ -35,11 +33,6 @@ MADE_BY_KWOK = "kwok.x-k8s.io/node=fake"
 # 4 cores, of which pods may request 3.9.
 INSTANCE = "c-4x-amd64-linux"
 LOOK_EVERY_S = 0.2
-
-only_on_loopback = pytest.mark.skipif(
-    [name for _, name in socket.if_nameindex()] != ["lo"],
-    reason="Karpenter listens on all addresses: `make autoscalers` runs these tests",
-)
 
 
 def build_karpenter() -> Path:

@@ -9,7 +9,7 @@ import yaml
 
 from .admission_rules import installed
 from .controlplane import ControlPlane, NewControlPlane
-from .karpenter import Karpenter, nominations, only_on_loopback
+from .karpenter import Karpenter, nominations
 from .kubeapi import RDMA_LABEL, Api, NodePool, Object, condition, placed_on, pod
 from .stack import HIGH_COMM, NO_RDMA, Mode, Scheduler, Stack, run_kubextend
 from .stack import profile as stack_profile
@@ -19,7 +19,7 @@ from .workload import Workload
 
 _numbers = count()
 
-pytestmark = [only_on_loopback, needs("MutatingAdmissionPolicy")]
+pytestmark = needs("MutatingAdmissionPolicy")
 
 RUNS = range(10)
 COMPILED, CALLED = "autoscaled-compiled", "autoscaled-called"

@@ -470,7 +470,8 @@ def test_check_reports_every_error_with_path_value_and_hint(config_file: Path) -
         'FilterPlugin "HighComPodFilter" does not exist\n'
         '  found: "HighComPodFilter"\n'
         "  hint: did you mean HighCommPodFilter? "
-        "known filter plugins: HighCommPodFilter, LabelMatch, NodeResourcesFit, RdmaAware\n"
+        "known filter plugins: HighCommPodFilter, LabelMatch, NetworkOverhead, "
+        "NodeResourceTopologyMatch, NodeResourcesFit, RdmaAware\n"
     )
 
 

@@ -39,8 +39,7 @@ class NodeResourcesBalancedAllocation(NativeScore):
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         self._handle = handle
         self._names = [resource.name for resource in args.resources]
-        resources = pairs(args.resources)
-        self._native = core.NativePlugin.node_resources_balanced_allocation(resources)
+        self._native = core.NativePlugin.node_resources_balanced_allocation(pairs(args.resources))
 
     @in_core
     def pre_score(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Status | None:

@@ -76,8 +76,8 @@ impl PyNodeInfo {
 
     #[getter]
     fn annotations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        self.details("annotations")?;
-        dict(py, self.node().map(Node::annotations))
+        let details = self.details("annotations")?;
+        dict(py, details.map(|details| &details.annotations))
     }
 
     fn annotation<'py>(
@@ -85,8 +85,8 @@ impl PyNodeInfo {
         py: Python<'py>,
         key: &str,
     ) -> PyResult<Option<Bound<'py, PyString>>> {
-        self.details("annotation")?;
-        let value = self.node().and_then(|node| node.annotations().get(key));
+        let details = self.details("annotation")?;
+        let value = details.and_then(|details| details.annotations.get(key));
         Ok(value.map(|value| PyString::new(py, value)))
     }
 

@@ -129,12 +129,12 @@ impl PyNodes {
     }
 
     fn labels<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyList>> {
-        self.texts(py, key, Node::labels)
+        self.texts(py, key, |node| Some(node.labels()))
     }
 
     fn annotations<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyList>> {
         self.check_details("annotations")?;
-        self.texts(py, key, Node::annotations)
+        self.texts(py, key, |node| Some(&node.details()?.annotations))
     }
 
     fn topology<'py>(
@@ -251,7 +251,7 @@ impl PyNodes {
         &'a self,
         py: Python<'py>,
         key: &str,
-        labels: impl Fn(&'a Node) -> &'a Labels + Send,
+        labels: impl Fn(&'a Node) -> Option<&'a Labels> + Send,
     ) -> PyResult<Bound<'py, PyList>> {
         let texts = py.detach(|| self.nodes.texts(key, labels));
         let mut known: HashMap<*const u8, Bound<'py, PyString>> = HashMap::new();

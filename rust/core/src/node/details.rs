@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::record::Labels;
 use crate::labels::Quantity;
 
 /// Says which optional parts of nodes or pods a store keeps; by default none.
@@ -28,6 +29,8 @@ impl Parts {
 /// The fields of a v1.Node that only a store with `Parts::details` keeps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeDetails {
+    /// `metadata.annotations`
+    pub annotations: Labels,
     /// `status.conditions`
     pub conditions: Box<[Condition]>,
     /// `status.addresses`: the type and the address of each.
@@ -72,8 +75,11 @@ impl NodeDetails {
 
     /// Returns the strings that come from the pool.
     pub(super) fn into_strings(self) -> impl Iterator<Item = Arc<str>> {
-        let capacity = self.capacity.into_iter().map(|(resource, _)| resource);
-        capacity.chain(self.images.into_iter().map(|(name, _)| name))
+        let annotations = self.annotations.0.into_iter();
+        annotations
+            .flat_map(|(key, value)| [key, value])
+            .chain(self.capacity.into_iter().map(|(resource, _)| resource))
+            .chain(self.images.into_iter().map(|(name, _)| name))
     }
 }
 

@@ -11,9 +11,6 @@ pub struct Node {
     pub(crate) name: Arc<str>,
     pub(crate) uid: Box<str>,
     pub(crate) labels: Labels,
-    /// Here and not in the details, so that to read one takes one step less; empty if the store
-    /// does not keep details.
-    pub(crate) annotations: Labels,
     pub(crate) taints: Box<[Taint]>,
     pub(crate) unschedulable: bool,
     pub(crate) allocatable: Box<[(Arc<str>, Quantity)]>,
@@ -73,7 +70,7 @@ impl Node {
 
     /// Returns the strings of the node that come from the pool.
     pub(crate) fn into_strings(self) -> impl Iterator<Item = Arc<str>> {
-        let labels = self.labels.0.into_iter().chain(self.annotations.0);
+        let labels = self.labels.0.into_iter();
         let resources = self.allocatable.into_iter().map(|(resource, _)| resource);
         let details = self.details.into_iter();
         labels
@@ -85,11 +82,6 @@ impl Node {
     /// `metadata.labels`
     pub fn labels(&self) -> &Labels {
         &self.labels
-    }
-
-    /// `metadata.annotations`; empty if the store does not keep details.
-    pub fn annotations(&self) -> &Labels {
-        &self.annotations
     }
 
     /// The value of one label, in memory that all nodes with an equal value share; None if absent.
@@ -138,7 +130,6 @@ impl Node {
             name: name.into(),
             uid: Box::default(),
             labels: Labels(Box::default()),
-            annotations: Labels(Box::default()),
             taints: Box::default(),
             unschedulable: false,
             allocatable: Box::default(),

@@ -277,16 +277,14 @@ impl Nodes {
     pub fn texts<'a>(
         &'a self,
         key: &str,
-        labels: impl Fn(&'a Node) -> &'a Labels,
+        labels: impl Fn(&'a Node) -> Option<&'a Labels>,
     ) -> Vec<Option<Text<'a>>> {
         // The memory of thousands of nodes is in no cache. A processor waits for many parts of
         // memory at once if it needs none of them to find another. So each step reads one part of
         // all nodes, and no node waits for its own earlier part.
         let nodes: Vec<_> = (0..self.len()).map(|at| self.node(at)).collect();
-        let pairs: Vec<_> = nodes
-            .into_iter()
-            .map(|node| Some(&*labels(node?).0))
-            .collect();
+        let labels: Vec<_> = nodes.into_iter().map(|node| labels(node?)).collect();
+        let pairs: Vec<_> = labels.into_iter().map(|some| Some(&*some?.0)).collect();
         let mut near = 0;
         let value = |pairs: Option<&'a [(_, _)]>| {
             near = position_near(pairs?, key, near)?;

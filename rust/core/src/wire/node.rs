@@ -94,8 +94,8 @@ impl Placed<WireNode<'_>> {
             mut status,
         } = self.object;
         let raw = raw(cursor, self.span, &metadata.managed_fields);
-        let annotations = pooled_labels(metadata.annotations.take(), strings);
         let details = cursor.parts().details.then(|| NodeDetails {
+            annotations: pooled_labels(metadata.annotations.take(), strings),
             conditions: converted(status.conditions.take()).into(),
             addresses: converted(status.addresses.take()).into(),
             provider_id: spec.provider_id.take().into(),
@@ -107,7 +107,6 @@ impl Placed<WireNode<'_>> {
             name: metadata.name.as_ref().into(),
             uid: metadata.uid.as_ref().into(),
             labels: pooled_labels(metadata.labels, strings),
-            annotations,
             taints: converted(spec.taints).into(),
             unschedulable: spec.unschedulable,
             allocatable: pooled_amounts(status.allocatable, strings),
