@@ -23,6 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from .certificates import Authority
 from .controlplane import ControlPlane
 from .kubeapi import Object, trusting
+from .manifests import grant_printed
 from .workbench import Program, until
 
 KUBEXTEND = Path(sys.executable).with_name("kubextend")
@@ -382,6 +383,22 @@ def profile(scheduler_name: str, *plugins: str, **args: Object) -> Object:
         "plugins": {"multiPoint": {"enabled": [{"name": name} for name in enabled]}},
         "pluginConfig": [{"name": name, "args": given} for name, given in args.items()],
     }
+
+
+def grant_needed(plane: ControlPlane, wanted: Object, out_of_tree: Sequence[str] = ()) -> None:
+    """Grant the user kubextend the rights that ``kubextend check --rbac`` prints for a profile."""
+    name = wanted["schedulerName"]
+    file = plane.bench.folder / f"{name}-rights.yaml"
+    whole = {
+        "apiVersion": "kubextend.dev/v1alpha1",
+        "kind": "ExtenderConfiguration",
+        "cluster": {},
+        "outOfTree": [*out_of_tree],
+        "profiles": [wanted],
+    }
+    file.write_text(json.dumps(whole))
+    printed = run_kubextend("check", "--rbac", file, python_path=[PLUGIN_FOLDER])
+    grant_printed(plane.api, f"e2e-{name}", printed)
 
 
 def _profile(scheduler_name: str) -> Object:

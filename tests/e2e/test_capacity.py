@@ -1,6 +1,5 @@
 """ElasticQuotas: namespaces whose pods race never use more than they may."""
 
-import json
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,8 +8,8 @@ import pytest
 
 from .controlplane import ControlPlane
 from .kubeapi import Api, NodePool, Object, placed_on, pod
-from .manifests import ELASTIC_QUOTAS, define, grant_printed
-from .stack import Mode, Stack, profile, run_kubextend
+from .manifests import ELASTIC_QUOTAS, define
+from .stack import Mode, Stack, grant_needed, profile
 from .workbench import until
 
 NAMESPACES = ("capacity-red", "capacity-blue")
@@ -42,15 +41,7 @@ def stack(control_plane: ControlPlane) -> Iterator[Stack]:
         root, _, plural = quotas.rpartition("/")
         api.call("POST", f"{root}/namespaces/{namespace}/{plural}", quota)
     wanted = profile("capacity", "CapacityScheduling")
-    file = control_plane.bench.folder / "capacity-rights.yaml"
-    whole = {
-        "apiVersion": "kubextend.dev/v1alpha1",
-        "kind": "ExtenderConfiguration",
-        "cluster": {},
-        "profiles": [wanted],
-    }
-    file.write_text(json.dumps(whole))
-    grant_printed(api, "e2e-capacity", run_kubextend("check", "--rbac", file))
+    grant_needed(control_plane, wanted)
     running = Stack(control_plane, "capacity", Mode(names=True), profile=wanted)
     yield running
     running.close()

@@ -1,6 +1,5 @@
 """A plugin's informers, Events and annotations on a real control plane."""
 
-import json
 from collections.abc import Iterator
 
 import httpx
@@ -8,8 +7,7 @@ import pytest
 
 from .controlplane import ControlPlane
 from .kubeapi import Api, NodePool, Object
-from .manifests import grant_printed
-from .stack import PLUGIN_FOLDER, Mode, Stack, profile, run_kubextend
+from .stack import PLUGIN_FOLDER, Mode, Stack, grant_needed, profile
 from .workbench import until
 from .workload import NewWorkload
 
@@ -81,19 +79,8 @@ def api(breakable_plane: ControlPlane) -> Api:
 def stack(breakable_plane: ControlPlane) -> Iterator[Stack]:
     api = breakable_plane.api
     define(api)
-    file = breakable_plane.bench.folder / "informed.yaml"
     wanted = profile("informed", "Informed")
-    whole = {
-        "apiVersion": "kubextend.dev/v1alpha1",
-        "kind": "ExtenderConfiguration",
-        "cluster": {},
-        "outOfTree": ["informed:Informed"],
-        "profiles": [wanted],
-    }
-    file.write_text(json.dumps(whole))
-    grant_printed(
-        api, "e2e-informed", run_kubextend("check", "--rbac", file, python_path=[PLUGIN_FOLDER])
-    )
+    grant_needed(breakable_plane, wanted, ["informed:Informed"])
     running = Stack(
         breakable_plane,
         "informed",

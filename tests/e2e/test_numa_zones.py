@@ -4,18 +4,15 @@ from collections.abc import Iterator, Sequence
 
 import httpx
 import pytest
-import yaml
 
 from .controlplane import ControlPlane
 from .kubeapi import Api, NodePool, Object, pod
-from .manifests import apply
-from .stack import Mode, Stack, profile, run_kubextend
+from .stack import Mode, Stack, grant_needed, profile
 from .workbench import until
 from .workload import NewWorkload
 
 GROUP = "topology.node.k8s.io"
 PATH = f"/apis/{GROUP}/v1alpha2/noderesourcetopologies"
-RBAC = "rbac.authorization.k8s.io"
 PLUGIN = "NodeResourceTopologyMatch"
 
 
@@ -52,19 +49,6 @@ def is_served(api: Api) -> bool:
     return True
 
 
-def grant(api: Api, roles: str) -> None:
-    """Grant the user kubextend the ClusterRole that ``kubextend check --rbac`` printed."""
-    role = next(each for each in yaml.safe_load_all(roles) if each["kind"] == "ClusterRole")
-    role["metadata"]["name"] = "e2e-numa"
-    apply(api, role)
-    binding = {
-        "metadata": {"name": "e2e-numa"},
-        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": "kubextend"}],
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "e2e-numa"},
-    }
-    api.call("POST", f"/apis/{RBAC}/v1/clusterrolebindings", binding)
-
-
 @pytest.fixture(scope="module")
 def api(breakable_plane: ControlPlane) -> Api:
     """Make ``new_workload`` create pods in the control plane that has the definition."""
@@ -76,15 +60,7 @@ def stack(breakable_plane: ControlPlane, api: Api) -> Iterator[Stack]:
     api.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition())
     until(lambda: is_served(api), "the NodeResourceTopologies are served")
     wanted = profile("numa", PLUGIN)
-    whole = {
-        "apiVersion": "kubextend.dev/v1alpha1",
-        "kind": "ExtenderConfiguration",
-        "cluster": {},
-        "profiles": [wanted],
-    }
-    file = breakable_plane.bench.folder / "numa.yaml"
-    file.write_text(yaml.safe_dump(whole))
-    grant(api, run_kubextend("check", "--rbac", file))
+    grant_needed(breakable_plane, wanted)
     running = Stack(breakable_plane, "numa", Mode(names=True), profile=wanted)
     yield running
     running.close()

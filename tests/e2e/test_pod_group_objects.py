@@ -1,6 +1,5 @@
 """Gangs with a PodGroup of scheduling.x-k8s.io: bound whole or not at all."""
 
-import json
 from collections.abc import Iterator
 from functools import partial
 
@@ -8,8 +7,8 @@ import pytest
 
 from .controlplane import ControlPlane
 from .kubeapi import POOL_LABEL, Api, NodePool, node
-from .manifests import POD_GROUPS, define, grant_printed
-from .stack import Mode, Stack, profile, run_kubextend
+from .manifests import POD_GROUPS, define
+from .stack import Mode, Stack, grant_needed, profile
 from .workbench import until
 from .workload import NewWorkload, Workload
 
@@ -25,15 +24,7 @@ def stack(control_plane: ControlPlane) -> Iterator[Stack]:
     define(api, POD_GROUPS)
     # No test lasts so long that a gang is given up.
     wanted = profile("pod-group-objects", PodGroupCoscheduling={"permitWaitingTimeSeconds": 280})
-    file = control_plane.bench.folder / "pod-group-rights.yaml"
-    whole = {
-        "apiVersion": "kubextend.dev/v1alpha1",
-        "kind": "ExtenderConfiguration",
-        "cluster": {},
-        "profiles": [wanted],
-    }
-    file.write_text(json.dumps(whole))
-    grant_printed(api, "e2e-pod-group-objects", run_kubextend("check", "--rbac", file))
+    grant_needed(control_plane, wanted)
     running = Stack(
         control_plane,
         "pod-group-objects",

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kubextend.cluster.api_call import STRATEGIC_MERGE, Call, is_addressable
+from kubextend.cluster.events import waiting_on_permit
 from kubextend.cluster.write_queue import TokenBucket, WaitingWrites, Write, WriteQueue, WriteStats
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def mark(uid: str, node_name: str, plugins: Sequence[str], now: datetime) -> dic
         "type": "PodScheduled",
         "status": "False",
         "reason": "Unschedulable",
-        "message": f"held for node {node_name}, waiting on permit of {', '.join(sorted(plugins))}",
+        "message": waiting_on_permit(node_name, plugins).text,
         "lastTransitionTime": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
     return {"metadata": {"uid": uid}, "status": {"conditions": [condition]}}

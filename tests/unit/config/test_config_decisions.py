@@ -1,4 +1,4 @@
-"""Who may read decisions, and whether a page shows them: what of it is refused."""
+"""Settings of decisions that are refused: their readers, and the page that shows decisions."""
 
 from pathlib import Path
 
