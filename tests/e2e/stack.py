@@ -4,13 +4,14 @@ kube-scheduler always runs with the configuration that ``kubextend scheduler-con
 that it retries pods sooner: see BACKOFF.
 """
 
+import contextlib
 import json
 import os
 import signal
 import ssl
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -147,6 +148,15 @@ class Scheduler:
         """Return the processor time in seconds that kube-scheduler has used."""
         return self._program.processor_s()
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stand still during a block; calls under way stay open."""
+        os.kill(self._program.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self._program.pid, signal.SIGCONT)
+
     def close(self) -> None:
         self._bench.end(self._program, signal.SIGKILL)
 
@@ -223,6 +233,11 @@ class Stack:
         with meanwhile:
             pass
         self._scheduler = self._start_scheduler()
+
+    def paused_scheduler(self) -> AbstractContextManager[None]:
+        """Let kube-scheduler stand still during a block, so that it tries no pod again."""
+        assert self._scheduler is not None
+        return self._scheduler.paused()
 
     def kill_kubextend(self) -> None:
         """Kill kubextend without a warning."""

@@ -72,9 +72,11 @@ def test_the_page_shows_what_the_endpoints_and_the_kubernetes_api_say(
     decided = {"likes": "Bound", "no-rdma": "Rejected", "held": "Waiting"}
     until(lambda: states() == decided, "all pods are decided", PATIENCE_S)
     chosen = api.pod(NAMESPACE, "likes")["spec"]["nodeName"]
-    uids = {each["name"]: each["uid"] for each in told("/overview")["pods"]["items"]}
 
-    with Browser(tmp_path) as page:
+    # Another attempt of a rejected pod, with its nodes in another order, would come in between.
+    with stack.paused_scheduler(), Browser(tmp_path) as page:
+        until(lambda: states() == decided, "no pod is tried", PATIENCE_S)
+        uids = {each["name"]: each["uid"] for each in told("/overview")["pods"]["items"]}
         page.size(1400, 1000)
         sign_in(page, stack.url, TOKEN)
         page.until(SIGNED_IN)
