@@ -192,6 +192,7 @@ def check(*, file: Path, scheduler: Path | None, rbac: bool) -> None:
 )
 @click.option("--kubeconfig", help="Look at the cluster with this file.  [default: as kubextend]")
 @click.option("--kube-version", help="Version of kube-scheduler.  [default: kube-apiserver's]")
+@_with_admission_option
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def doctor(
     *,
@@ -206,10 +207,16 @@ def doctor(
     Exits with 1 if a check finds an error. Warnings do not count.
     """
     from kubextend import doctor as doctors
+    from kubextend.config.admission_rules import compile_rules
 
     config = _load(config_file, runs_here=False)
     version = _kube_version(kube_version)
-    examined = doctors.Examined(config, scheduler, kubeconfig, version)
+    rules: Sequence[PodRules] | None = None
+    if _with_admission():
+        _need_policies(version)
+        compiled = compile_rules(config)
+        config, rules = compiled.rest, compiled.pod_rules
+    examined = doctors.Examined(config, scheduler, kubeconfig, version, rules)
     findings = list(doctors.examine(examined))
     if output == "json":
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
@@ -331,7 +338,7 @@ def _compare_admission(
     api = cluster.connect(named, settings.context if settings and not kubeconfig else None)
     lines = [*differences(policies(rules), cluster.list_admission(api, LABEL))]
     for line in lines:
-        _print_line(line)
+        _print_line(str(line))
     if lines:
         message = f"the cluster differs in {len(lines)} places from what the configuration says"
         raise click.ClickException(message)

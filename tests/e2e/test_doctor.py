@@ -13,16 +13,18 @@ import pytest
 import yaml
 
 from kubextend import config as configuration
+from kubextend.config.admission_rules import compile_rules
 from kubextend.config.kube_versions import KubeVersion
 from kubextend.doctor import Examined, Finding, Verdict, examine
 from kubextend.plugins import IN_TREE
 
+from .admission_rules import GROUP, RESOURCES, installed
 from .certificates import Authority
 from .controlplane import ControlPlane, NewControlPlane
-from .kubeapi import Object
+from .kubeapi import MERGE, Object
 from .manifests import DEPLOY
 from .stack import KUBEXTEND, PLUGIN_FOLDER, Mode, Stack, run_kubextend
-from .versions import KUBE
+from .versions import KUBE, lacks, needs
 from .workbench import until
 
 SHIPPED = ("second-scheduler", "service", "static-pod")
@@ -39,6 +41,7 @@ class Setting:
         kube_version: the version of kube-scheduler; a kube-apiserver that is built from its Go
             module does not know its own.
         looks: whether the doctor looks with the credentials of an administrator.
+        with_admission: whether the doctor takes the rules for compiled.
         namespaces: those of the test's pods, which end with the test.
     """
 
@@ -48,6 +51,7 @@ class Setting:
     folder: Path
     kube_version: str = KUBE
     looks: bool = False
+    with_admission: bool = False
     namespaces: list[str] = field(default_factory=list)
 
     @property
@@ -56,15 +60,25 @@ class Setting:
         entry: Object = self.scheduler["extenders"][0]
         return entry
 
+    @property
+    def file(self) -> Path:
+        """The file with kubextend's configuration as it is now."""
+        file = self.folder / "kubextend.yaml"
+        file.write_text(yaml.safe_dump(self.config))
+        return file
+
     def findings(self) -> list[Finding]:
         """Return what is neither well nor skipped."""
-        ours, theirs = self.folder / "kubextend.yaml", self.folder / "kube-scheduler.yaml"
-        ours.write_text(yaml.safe_dump(self.config))
+        theirs = self.folder / "kube-scheduler.yaml"
         theirs.write_text(yaml.safe_dump(self.scheduler))
-        loaded = configuration.load(ours, known=IN_TREE, runs_here=False)
+        loaded = configuration.load(self.file, known=IN_TREE, runs_here=False)
+        rules = None
+        if self.with_admission:
+            compiled = compile_rules(loaded)
+            loaded, rules = compiled.rest, compiled.pod_rules
         version = KubeVersion.parse(self.kube_version)
         kubeconfig = str(self.plane.kubeconfig("admin")) if self.looks else None
-        found = examine(Examined(loaded, theirs, kubeconfig, version))
+        found = examine(Examined(loaded, theirs, kubeconfig, version, rules))
         return [each for each in found if each.verdict in {Verdict.WARNING, Verdict.ERROR}]
 
 
@@ -86,11 +100,18 @@ def setting(stack: Stack, control_plane: ControlPlane, tmp_path: Path) -> Iterat
     config = json.loads(stack.config.read_text())
     kubeconfig = str(control_plane.kubeconfig("system:kube-scheduler"))
     options = ("--kubeconfig", kubeconfig, "--no-leader-elect")
-    written = run_kubextend("scheduler-config", "--config", stack.config, *options)
-    made = Setting(config, yaml.safe_load(written), control_plane, tmp_path)
+    made = Setting(config, scheduler_of(stack.config, *options), control_plane, tmp_path)
     yield made
     for namespace in made.namespaces:
         control_plane.api.delete_pods(namespace)
+
+
+def scheduler_of(config: Path, *options: str) -> Object:
+    """Return the configuration that kubextend writes for kube-scheduler."""
+    written: Object = yaml.safe_load(
+        run_kubextend("scheduler-config", "--config", config, *options)
+    )
+    return written
 
 
 def test_a_right_setting_has_no_findings(setting: Setting) -> None:
@@ -295,6 +316,75 @@ def test_a_planted_mistake_is_found(
     plant(setting)
     said = {each.message for each in setting.findings() if each.check == check}
     assert any(text in message for message in said), setting.findings()
+
+
+def compiled(setting: Setting) -> None:
+    """Change the setting so that every rule is compiled, and kube-scheduler calls nobody."""
+    setting.config["profiles"][0] |= {
+        "plugins": {"filter": {"enabled": [{"name": "HighCommPodFilter"}]}},
+        "pluginConfig": [],
+    }
+    setting.config["extender"]["bind"] = False
+    # No kubextend answers there.
+    setting.config["server"]["port"] = setting.plane.bench.free_port()
+    connection = setting.scheduler["clientConnection"]["kubeconfig"]
+    options = ("--kubeconfig", connection, "--no-leader-elect")
+    setting.scheduler = scheduler_of(setting.file, "--with-admission", *options)
+    setting.with_admission = setting.looks = True
+
+
+@needs("MutatingAdmissionPolicy")
+def test_compiled_rules_need_their_policies_and_no_kubextend(setting: Setting) -> None:
+    compiled(setting)
+    missing = setting.findings()
+    assert [each.check for each in missing] == ["admission-policies"] * 4
+    assert {"is not installed" in each.message for each in missing} == {True}
+    with installed(setting.plane, setting.file, in_force=False):
+        assert setting.findings() == []
+
+
+@needs("MutatingAdmissionPolicy")
+@pytest.mark.parametrize(
+    ("kind", "change", "path"),
+    [
+        ("MutatingAdmissionPolicy", {"failurePolicy": "Ignore"}, "spec.failurePolicy"),
+        (
+            "ValidatingAdmissionPolicyBinding",
+            {"validationActions": ["Warn"]},
+            "spec.validationActions",
+        ),
+    ],
+)
+def test_a_changed_policy_is_found(kind: str, change: Object, path: str, setting: Setting) -> None:
+    compiled(setting)
+    with installed(setting.plane, setting.file, in_force=False):
+        resource = f"{GROUP}/{RESOURCES[kind]}"
+        (policy,) = setting.plane.api.items(resource, labelSelector="kubextend.dev/admission")
+        name = policy["metadata"]["name"]
+        setting.plane.api.call("PATCH", f"{resource}/{name}", {"spec": change}, MERGE)
+        [found] = setting.findings()
+    assert (found.check, found.message) == (
+        "admission-policies",
+        f"{kind}/{name} differs at {path}",
+    )
+    assert "kubextend admission" in found.hint
+
+
+@needs("MutatingAdmissionPolicy")
+def test_a_policy_that_no_rule_needs_is_found(setting: Setting) -> None:
+    compiled(setting)
+    with installed(setting.plane, setting.file, in_force=False):
+        setting.config["profiles"][0]["plugins"] = {"score": {"enabled": [{"name": "PodState"}]}}
+        found = [each for each in setting.findings() if each.check == "admission-policies"]
+    assert [each.verdict for each in found] == [Verdict.WARNING] * 4
+    assert all("kubectl delete" in each.hint for each in found)
+
+
+@lacks("MutatingAdmissionPolicy")
+def test_a_cluster_that_cannot_have_the_policies_is_found(setting: Setting) -> None:
+    compiled(setting)
+    [found] = setting.findings()
+    assert "serves no MutatingAdmissionPolicy" in found.message
 
 
 def test_what_a_plugin_reads_must_be_granted_and_served(

@@ -16,9 +16,18 @@ from click.testing import CliRunner
 from kubextend import cluster, config, discovery
 from kubextend.cli import main
 from kubextend.cluster.api_call import Call, RefusedError, UnreachableError
+from kubextend.config.admission_policies import policies
+from kubextend.config.admission_rules import compile_rules
 from kubextend.config.kube_versions import KubeVersion
 from kubextend.doctor import CHECKS, Examined, Verdict, examine
-from kubextend.doctor.cluster_checks import clock, gates, informers, scheduler_names_of_pods
+from kubextend.doctor.cluster_checks import (
+    admission_policies,
+    clock,
+    gates,
+    informers,
+    leases,
+    scheduler_names_of_pods,
+)
 from kubextend.doctor.configuration_checks import kube_version
 from kubextend.framework.known_plugins import KnownPlugins
 from kubextend.plugins import IN_TREE
@@ -152,6 +161,133 @@ def test_an_answer_that_is_not_of_the_api_is_an_error_of_the_check(body: bytes) 
 
     with pytest.raises(UnreachableError, match="GET /version"):
         cluster.server_version(cast("Any", Proxy()))
+
+
+SCORED = {"enabled": [{"name": "NodeResourcesAllocatable"}]}
+# HighCommPodFilter is compiled; nothing else.
+PARTLY = [{"plugins": {"filter": {"enabled": [{"name": "HighCommPodFilter"}]}, "score": SCORED}}]
+
+
+def with_admission(given: config.ExtenderConfiguration) -> Examined:
+    compiled = compile_rules(given)
+    return Examined(compiled.rest, rules=compiled.pod_rules)
+
+
+class Policies:
+    """Stands in for an API that serves these objects, and answers some requests by a refusal.
+
+    Args:
+        objects: the policies and bindings that the API has.
+        status: the status of the refusal; None: nothing is refused.
+    """
+
+    def __init__(self, objects: list[Any], status: int | None = None) -> None:
+        self._objects = objects
+        self._status = status
+
+    def request(self, call: Call) -> bytes:
+        if self._status is not None:
+            raise RefusedError(call, self._status, "no")
+        plural = call.path.rsplit("/", 1)[1]
+        listed = [each for each in self._objects if plural in plurals(each["kind"])]
+        return json.dumps({"items": listed}).encode()
+
+
+def plurals(kind: str) -> tuple[str, str]:
+    return f"{kind.lower()}s", f"{kind.lower().removesuffix('y')}ies"
+
+
+def test_policies_that_the_cluster_lacks_or_that_somebody_changed_are_told(tmp_path: Path) -> None:
+    examined = with_admission(loaded(tmp_path, cluster={}))
+    assert examined.rules
+    written = [json.loads(json.dumps(each)) for each in policies(examined.rules)]
+    examined.__dict__["api"] = Policies(written)
+    assert list(admission_policies(examined)) == []
+    examined.__dict__["api"] = Policies([])
+    missing = list(admission_policies(examined))
+    assert [each.verdict for each in missing] == [Verdict.ERROR] * 4
+    assert "MutatingAdmissionPolicy/kubextend-rule-" in missing[0].message
+    assert "apply what `kubextend admission` prints" in missing[0].hint
+    changed = [*written[:3], {**written[3], "spec": {**written[3]["spec"]}}]
+    changed[3]["spec"]["validationActions"] = ["Warn"]
+    examined.__dict__["api"] = Policies(changed)
+    [problem] = admission_policies(examined)
+    assert problem.verdict is Verdict.ERROR
+    assert problem.message.endswith("differs at spec.validationActions")
+    assert "who changed it" in problem.hint
+
+
+def test_a_policy_of_no_rule_may_be_of_another_kubextend(tmp_path: Path) -> None:
+    examined = with_admission(
+        loaded(tmp_path, cluster={}, profiles=[{"plugins": {"score": SCORED}}])
+    )
+    left = {"kind": "ValidatingAdmissionPolicy", "metadata": {"name": "kubextend-rule-1"}}
+    examined.__dict__["api"] = Policies([left])
+    [problem] = admission_policies(examined)
+    assert problem.verdict is Verdict.WARNING
+    assert "kubectl delete ValidatingAdmissionPolicy/kubextend-rule-1" in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "text"),
+    [
+        (404, Verdict.ERROR, "serves no MutatingAdmissionPolicy"),
+        (403, Verdict.SKIPPED, "the policies cannot be listed"),
+    ],
+)
+def test_an_api_that_shows_no_policies_is_told(
+    status: int, verdict: Verdict, text: str, tmp_path: Path
+) -> None:
+    examined = with_admission(loaded(tmp_path, cluster={}))
+    examined.__dict__["api"] = Policies([], status)
+    [problem] = admission_policies(examined)
+    assert (problem.verdict, text in problem.message) == (verdict, True)
+    assert "give --kubeconfig" in problem.hint or "--with-admission" in problem.hint
+
+
+def test_an_old_api_is_no_mistake_where_no_rule_is_compiled(tmp_path: Path) -> None:
+    examined = with_admission(
+        loaded(tmp_path, cluster={}, profiles=[{"plugins": {"score": SCORED}}])
+    )
+    examined.__dict__["api"] = Policies([], 404)
+    assert list(admission_policies(examined)) == []
+
+
+def test_where_every_rule_is_compiled_nobody_looks_for_a_kubextend(tmp_path: Path) -> None:
+    lease = {"lease": {"name": "kubextend", "namespace": "here"}}
+    given = loaded(tmp_path, cluster={}, server={"port": 1, **lease})
+    examined = with_admission(given)
+    examined.__dict__["own"] = examined.__dict__["api"] = Policies([], 403)
+    found = {finding.check: finding for finding in examine(examined)}
+    for name in ("server-reachable", "server-verbs", "api-reachable", "rights-missing"):
+        assert found[name].verdict is Verdict.SKIPPED
+        assert "no kubextend is needed" in found[name].message
+    assert list(leases(examined)) == []
+    called = Examined(given)
+    called.__dict__["own"] = called.__dict__["api"] = Policies([], 403)
+    assert next(iter(leases(called))).message.startswith("the Lease here/kubextend")
+    assert {each.check: each for each in examine(called)}["server-reachable"].verdict is (
+        Verdict.ERROR
+    )
+
+
+def test_where_a_rule_is_left_its_kubextend_is_looked_for(tmp_path: Path) -> None:
+    examined = with_admission(loaded(tmp_path, profiles=PARTLY))
+    assert examined.config.verbs == ("prioritize",)
+    found = {finding.check: finding.verdict for finding in examine(examined)}
+    assert found["server-reachable"] is Verdict.ERROR
+
+
+def test_the_command_takes_the_option_that_serve_takes(tmp_path: Path) -> None:
+    loaded(tmp_path)
+    options = ["doctor", "--config", str(tmp_path / "kubextend.yaml"), "--with-admission"]
+    done = CliRunner().invoke(main, options)
+    assert done.exit_code == 0
+    (line,) = (each for each in done.stdout.splitlines() if "server-reachable" in each)
+    assert "no kubextend is needed" in line
+    refused = CliRunner().invoke(main, [*options, "--kube-version", "1.35"])
+    assert refused.exit_code == 1
+    assert "kube-apiserver 1.35 serves no MutatingAdmissionPolicy" in refused.stderr
 
 
 def test_each_check_says_something_about_a_configuration_alone(tmp_path: Path) -> None:

@@ -1,16 +1,43 @@
 """Compares the admission policies of a configuration with those that a cluster has."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from typing import NamedTuple
 
 from pydantic import JsonValue
 
-__all__ = ["differences"]
+__all__ = ["Difference", "Found", "differences"]
+
+
+class Found(Enum):
+    """How an object of a cluster differs from the written one; the value says so in words."""
+
+    MISSING = "is not installed"
+    CHANGED = "differs at"
+    UNKNOWN = "is installed, and the configuration has no such rule"
+
+
+class Difference(NamedTuple):
+    """An object that the cluster has in another way than it was written.
+
+    Attributes:
+        name: kind and name of the object, as kubectl takes them: ``Kind/name``.
+        found: how the object differs.
+        path: the field that differs; empty if the object as a whole does.
+    """
+
+    name: str
+    found: Found
+    path: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.found.value} {self.path}".rstrip()
 
 
 def differences(
     written: Iterable[Mapping[str, JsonValue]], installed: Iterable[Mapping[str, JsonValue]]
-) -> Iterator[str]:
-    """Yield a line for each object that is missing, different, or installed and not written.
+) -> Iterator[Difference]:
+    """Yield each object that is missing, different, or installed and not written.
 
     Args:
         written: the objects that belong into the cluster.
@@ -21,12 +48,12 @@ def differences(
         name = _name(each)
         there = found.pop(name, None)
         if there is None:
-            yield f"{name} is not installed"
+            yield Difference(name, Found.MISSING)
         else:
             for path in _unequal(each.get("spec"), there.get("spec"), "spec"):
-                yield f"{name} differs at {path}"
+                yield Difference(name, Found.CHANGED, path)
     for name in found:
-        yield f"{name} is installed, and the configuration has no such rule"
+        yield Difference(name, Found.UNKNOWN)
 
 
 def _name(manifest: Mapping[str, JsonValue]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kubextend.doctor.cluster_checks import (
+    admission_policies,
     api_reachable,
     clock,
     gates,
@@ -36,21 +37,24 @@ from kubextend.errors import ConfigError, KubextendError
 
 __all__ = ["CHECKS", "Check", "Examined", "Finding", "Verdict", "examine"]
 
+_NOT_NEEDED: Final = "kube-scheduler calls nobody with this configuration: no kubextend is needed"
+
 CHECKS: Final = (
     Check("scheduler-file", "kube-scheduler's configuration beside kubextend's", scheduler_file),
     Check("kube-version", "what is known of this version of kube-scheduler", kube_version),
     Check("node-mode", "how requests describe nodes", node_mode),
-    Check("certificate-name", "the name in the server's certificate file", certificate_name),
-    Check("server-reachable", "kubextend at the URL that kube-scheduler calls", reachable),
-    Check("server-certificate", "when kubextend's certificate ends", certificate_end),
-    Check("server-ready", "the conditions of /readyz", ready),
-    Check("server-verbs", "the verbs that the running kubextend serves", verbs_served),
-    Check("server-configuration", "the configuration that runs", same_configuration),
-    Check("api-reachable", "the Kubernetes API with kubextend's credentials", api_reachable),
+    Check("certificate-name", "the name in the server's certificate file", certificate_name, True),
+    Check("server-reachable", "kubextend at the URL that kube-scheduler calls", reachable, True),
+    Check("server-certificate", "when kubextend's certificate ends", certificate_end, True),
+    Check("server-ready", "the conditions of /readyz", ready, True),
+    Check("server-verbs", "the verbs that the running kubextend serves", verbs_served, True),
+    Check("server-configuration", "the configuration that runs", same_configuration, True),
+    Check("api-reachable", "the Kubernetes API with kubextend's credentials", api_reachable, True),
     Check("clock", "this machine's clock beside kube-apiserver's", clock),
-    Check("rights-missing", "the rights that the configuration needs", rights_missing),
-    Check("rights-unused", "the rights that kubextend has", rights_unused),
-    Check("informers", "the resources that plugins read by informers", informers),
+    Check("admission-policies", "the policies that put compiled rules on pods", admission_policies),
+    Check("rights-missing", "the rights that the configuration needs", rights_missing, True),
+    Check("rights-unused", "the rights that kubextend has", rights_unused, True),
+    Check("informers", "the resources that plugins read by informers", informers, True),
     Check("leases", "who holds the Leases", leases),
     Check("gates", "the pods with scheduling gates", gates),
     Check("scheduler-names", "spec.schedulerName of pending pods", scheduler_names_of_pods),
@@ -62,6 +66,9 @@ CHECKS: Final = (
 def examine(examined: Examined) -> Iterator[Finding]:
     """Yield what each check finds: its problems, or one finding with the verdict ok."""
     for check in CHECKS:
+        if check.of_kubextend and not examined.needs_kubextend:
+            yield Finding(check.name, Verdict.SKIPPED, check.looks_at, _NOT_NEEDED)
+            continue
         problems = False
         try:
             for verdict, message, hint in check.look(examined):

@@ -10,7 +10,10 @@ from prometheus_client import CollectorRegistry
 
 from kubextend import cluster, queue_controller
 from kubextend.cluster import LeaseName
+from kubextend.cluster.api_call import NOT_FOUND
 from kubextend.config import ExtenderConfiguration
+from kubextend.config.admission_diff import Difference, Found, differences
+from kubextend.config.admission_policies import LABEL, policies
 from kubextend.config.scheduler_comparison import scheduler_lease, scheduler_names
 from kubextend.doctor.examined import Examined
 from kubextend.doctor.finding import Problem, error, skipped, warning
@@ -24,6 +27,7 @@ from kubextend.prometheus.sources import Sources
 from kubextend.rbac import GENERAL_RIGHTS, needed_rights, used_rights
 
 __all__ = [
+    "admission_policies",
     "api_reachable",
     "clock",
     "gates",
@@ -69,6 +73,29 @@ def clock(examined: Examined) -> Iterator[Problem]:
         seconds = max(early, late).total_seconds()
         message = f"this machine's clock differs from kube-apiserver's by {seconds:.0f} s"
         yield error(message, "set the clocks by NTP: certificates and tokens depend on them")
+
+
+def admission_policies(examined: Examined) -> Iterator[Problem]:
+    """Compare the policies that the cluster has with those of the compiled rules."""
+    if examined.rules is None:
+        yield skipped("no rule counts as compiled", "give --with-admission where rules are")
+        return
+    if examined.api is None:
+        yield skipped("there is no access to the Kubernetes API", "give --kubeconfig")
+        return
+    try:
+        installed = cluster.list_admission(examined.api, LABEL)
+    except ClusterError as why:
+        if why.status == NOT_FOUND and examined.rules:
+            yield error(
+                str(why), "leave --with-admission out: kube-scheduler has to call kubextend"
+            )
+        elif why.status != NOT_FOUND:
+            message = f"the policies cannot be listed: {why}"
+            yield skipped(message, "give --kubeconfig of somebody who may list them")
+        return
+    for difference in differences(policies(examined.rules), installed):
+        yield _policy_problem(difference)
 
 
 def rights_missing(examined: Examined) -> Iterator[Problem]:
@@ -190,6 +217,21 @@ def metric_sources(examined: Examined) -> Iterator[Problem]:
             yield warning(f"{plugin} has no number for the nodes {missing}", hint)
 
 
+def _policy_problem(difference: Difference) -> Problem:
+    found = difference.found
+    if found is Found.MISSING:
+        consequence = "so no rule is put on pods, or kept on them"
+        hint = "apply what `kubextend admission` prints for this configuration"
+        return error(f"{difference}, {consequence}", hint)
+    if found is Found.CHANGED:
+        hint = "find out who changed it, and apply what `kubextend admission` prints again"
+        return error(str(difference), hint)
+    hint = (
+        f"`kubectl delete {difference.name}`, unless another kubextend's configuration has the rule"
+    )
+    return warning(str(difference), hint)
+
+
 def _readers(config: ExtenderConfiguration, resource: Resource) -> set[str]:
     """Return the names of the enabled plugins that read a resource."""
     enabled = {name for profile in config.resolved for name in profile.args}
@@ -199,7 +241,7 @@ def _readers(config: ExtenderConfiguration, resource: Resource) -> set[str]:
 def _leases_of(examined: Examined) -> Iterator[tuple[LeaseName, str]]:
     """Yield the Leases that somebody has to hold, and what does not happen otherwise."""
     config = examined.config
-    if (lease := config.server.lease) is not None:
+    if (lease := config.server.lease) is not None and examined.needs_kubextend:
         namespace = lease.namespace or examined.own_namespace
         yield LeaseName(namespace, lease.name), "no replica of kubextend decides"
     if config.queues:

@@ -1,5 +1,6 @@
 """What the doctor examines: two configurations, a running kubextend, and a cluster."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kubextend import cluster, core, queue_controller
 from kubextend.config import ExtenderConfiguration
+from kubextend.config.admission_rules import PodRules
 from kubextend.config.kube_versions import KubeVersion
 
 if TYPE_CHECKING:
@@ -20,16 +22,23 @@ class Examined:
     """What the doctor examines. The properties that ask the Kubernetes API raise ClusterError.
 
     Attributes:
-        config: kubextend's configuration.
+        config: kubextend's configuration, without the rules that are compiled.
         scheduler: the file of kube-scheduler's configuration; None: there is none to look at.
         kubeconfig: credentials with which to look at the cluster; None: those of kubextend.
         kube_version: the version of kube-scheduler; None: that of kube-apiserver.
+        rules: the rules that are compiled; None: no rule is.
     """
 
     config: ExtenderConfiguration
     scheduler: Path | None = None
     kubeconfig: str | None = None
     kube_version: KubeVersion | None = None
+    rules: Sequence[PodRules] | None = None
+
+    @property
+    def needs_kubextend(self) -> bool:
+        """Whether kube-scheduler calls kubextend, or kubextend's queue releases pods."""
+        return bool(self.config.verbs or self.config.queues)
 
     @cached_property
     def own(self) -> "Cluster | None":

@@ -63,11 +63,14 @@ class Check:
         name: the name of the check.
         looks_at: what the check looks at, for the report.
         look: yields what is wrong; nothing if all is well.
+        of_kubextend: whether the check looks at the running kubextend or at its rights, so that it
+            has nothing to look at where no kubextend is needed.
     """
 
     name: str
     looks_at: str
     look: Callable[[Examined], Iterable[Problem]]
+    of_kubextend: bool = False
 
 
 def error(message: str, hint: str = "") -> Problem:

@@ -22,6 +22,20 @@ _CONFIGURATION: Final = re.compile(
     r'^kubextend_configuration_info\{sha256="(\w+)"\} 1', re.MULTILINE
 )
 
+_RESTART: Final = (
+    "restart kubextend with this configuration; if it runs with --with-admission, give the doctor "
+    "the same option"
+)
+_RESTART_COMPILED: Final = "restart kubextend with this configuration and --with-admission"
+_FOLLOWS: Final = (
+    "give the file that kubextend runs with; it takes over changed profiles by itself, and its log "
+    "says which file it refused and why; anything else needs a restart"
+)
+_FOLLOWS_NOT: Final = (
+    "restart kubextend, or give the file that it runs with: with --with-admission it does not "
+    "follow its file"
+)
+
 
 class _UnreachableError(Exception):
     """kubextend did not answer; the text says why."""
@@ -75,7 +89,8 @@ def verbs_served(examined: Examined) -> Iterator[Problem]:
         if status and served != wanted:
             said = "serves" if served else "does not serve"
             message = f"the kubextend that runs {said} {verb}, other than the configuration says"
-            yield error(message, "restart kubextend with this configuration")
+            hint = _RESTART if examined.rules is None else _RESTART_COMPILED
+            yield error(message, hint)
 
 
 def same_configuration(examined: Examined) -> Iterator[Problem]:
@@ -85,7 +100,7 @@ def same_configuration(examined: Examined) -> Iterator[Problem]:
         return
     if found[1] != examined.config.sha256:
         message = "the kubextend that runs has another configuration than this one"
-        hint = "restart kubextend, which reads its configuration at its start, or give its file"
+        hint = _FOLLOWS if examined.rules is None else _FOLLOWS_NOT
         yield warning(message, hint)
 
 

@@ -265,19 +265,23 @@ def test_without_rules_the_yaml_has_no_object() -> None:
     assert [each for each in yaml.safe_load_all(admission_yaml(())) if each] == []
 
 
+def lines(written: list[Any], installed: list[Any]) -> list[str]:
+    return [str(each) for each in differences(written, installed)]
+
+
 def test_differences_are_named() -> None:
     written = json.loads(json.dumps([*policies(compiled(label_match(("a", "x"))).pod_rules)]))
-    assert [*differences(written, written)] == []
+    assert lines(written, written) == []
     mutating, *others = written
-    assert [*differences(written, others)] == [f"{_of(mutating)} is not installed"]
+    assert lines(written, others) == [f"{_of(mutating)} is not installed"]
     extra = {"kind": "ValidatingAdmissionPolicy", "metadata": {"name": "old"}, "spec": {}}
-    assert [*differences(written, [*written, extra])] == [
+    assert lines(written, [*written, extra]) == [
         "ValidatingAdmissionPolicy/old is installed, and the configuration has no such rule"
     ]
     changed = json.loads(json.dumps(mutating))
     changed["spec"]["failurePolicy"] = "Ignore"
     changed["spec"]["matchConstraints"]["excludeResourceRules"] = [{}]
-    assert [*differences(written, [changed, *others])] == [
+    assert lines(written, [changed, *others]) == [
         f"{_of(mutating)} differs at spec.failurePolicy",
         f"{_of(mutating)} differs at spec.matchConstraints.excludeResourceRules",
     ]
