@@ -650,6 +650,7 @@ def why(  # noqa: PLR0913  one for each option
     """
     from kubextend import cluster
     from kubextend import why as whys
+    from kubextend.config.admission_rules import compile_rules
     from kubextend.decisions.explanation import Cause, explain
 
     if capture is not None:
@@ -671,9 +672,11 @@ def why(  # noqa: PLR0913  one for each option
         kubeconfig = kubeconfig or config.cluster.kubeconfig
         context = context or config.cluster.context
     connect = partial(cluster.connect, kubeconfig, context)
+    rules = compile_rules(config).decisions
     told = ""
     while True:
         facts = whys.gathered(namespace, pod, where, connect, config.queue.gate)
+        facts = whys.with_rules(facts, rules, connect)
         explanation = explain(facts)
         if explanation.sentence != told:
             told = explanation.sentence

@@ -5,19 +5,20 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
-from kubextend import cluster
+from kubextend import cluster, core
+from kubextend.config.admission_rules import Requirement, RuleDecision
 from kubextend.decisions.explanation import Explanation, Facts, explain
 from kubextend.errors import ClusterError, KubextendError
 
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
 
-__all__ = ["Server", "captured", "gathered", "lines_of", "read_capture"]
+__all__ = ["Server", "captured", "gathered", "lines_of", "read_capture", "with_rules"]
 
 _TIMEOUT_S: Final = 10.0
 _MOST_BYTES: Final = 64 * 1024 * 1024
@@ -147,6 +148,68 @@ def gathered(
     return Facts(namespace, name, decisions, unreached, pod, unknown, events, gate)
 
 
+def with_rules(
+    facts: Facts, decisions: Sequence[RuleDecision], connect: Callable[[], "Cluster"]
+) -> Facts:
+    """Return the facts with the compiled rules that are on the pod, if the pod waits for a node.
+
+    A rule is on a pod if the pod is for the profile, if the labels of the pod match the rule's
+    selector of pods, and if the pod's node affinity has what the rule requires.
+
+    Args:
+        facts: what is known of the pod.
+        decisions: the rules of the configuration.
+        connect: connects to the Kubernetes API, which counts the nodes that meet a rule.
+    """
+    pod = facts.pod or {}
+    spec, labels = pod.get("spec") or {}, (pod.get("metadata") or {}).get("labels") or {}
+    name, terms = spec.get("schedulerName") or "default-scheduler", _required_terms(spec)
+    if spec.get("nodeName") or not terms:
+        return facts
+    rules = []
+    for each in decisions:
+        rule = each.required
+        if rule is None or each.why_called or each.scheduler_name != name:
+            continue
+        needed = _requirements(rule.node_selector)
+        on_pod = core.Selector(rule.pod_selector).matches(labels)
+        if on_pod and needed and all(needed <= term for term in terms):
+            meeting = _meeting(rule.node_selector, connect)
+            found = {"plugin": each.plugin, "profile": name, "nodes": rule.node_selector}
+            rules.append({**found, "meeting": meeting})
+    return replace(facts, rules=rules)
+
+
+def _requirements(selector: str) -> set[Requirement]:
+    requirements = core.Selector(selector).requirements
+    return {(key, operator, tuple(values)) for key, operator, values in requirements}
+
+
+def _required_terms(spec: _Json) -> list[set[Requirement]]:
+    """Return the requirements on labels of each term of a pod's required node affinity.
+
+    A term without any requirement matches no node, and is left out.
+    """
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    return [
+        {
+            (each["key"], each["operator"], tuple(each.get("values") or ()))
+            for each in term.get("matchExpressions") or ()
+        }
+        for term in required.get("nodeSelectorTerms") or ()
+        if term.get("matchExpressions") or term.get("matchFields")
+    ]
+
+
+def _meeting(selector: str, connect: Callable[[], "Cluster"]) -> int | None:
+    """Return how many nodes have labels that match a selector; None if nobody may tell."""
+    try:
+        return len(cluster.list_node_names(connect(), selector))
+    except ClusterError:
+        return None
+
+
 def node_of(facts: Facts, node: str, server: Server) -> dict[str, Any] | None:
     """Ask kubextend what it decided about one node; None if there is nothing on record.
 
@@ -176,7 +239,9 @@ def read_capture(file: Path) -> Facts:
     """
     try:
         facts = json.loads(file.read_bytes())["facts"]
-        found = Facts(**{each.name: facts[each.name] for each in fields(Facts)})
+        # A file of an earlier version has fewer fields.
+        known = [each.name for each in fields(Facts) if each.name in facts]
+        found = Facts(**{name: facts[name] for name in known})
         explain(found)
     except OSError as error:
         message = f"{file}: cannot be read: {error.strerror}"

@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from .admission_rules import GROUP, RESOURCES, configuration, installed, is_put_on, profile
+from .admission_rules import (
+    GROUP,
+    RESOURCES,
+    bare_pod,
+    configuration,
+    installed,
+    is_put_on,
+    made,
+    profile,
+)
 from .controlplane import ControlPlane
 from .kubeapi import MERGE, Api, node, placed_on
 from .manifests import DEPLOY
@@ -81,6 +90,56 @@ def test_the_rdma_example_needs_no_extender(
         for name in labels:
             api.delete_node(name)
     assert found["chatty"] in {"rdma-100", "rdma-200"}
+
+
+@needs("MutatingAdmissionPolicy")
+def test_why_names_the_compiled_rule_behind_the_reason_of_kube_scheduler(
+    control_plane: ControlPlane, api: Api, tmp_path: Path
+) -> None:
+    name = "admission-why"
+    rules = [{"podSelector": "job=why", "nodeSelector": "why in (a, b)"}]
+    config = configuration(tmp_path / "kubextend.yaml", [profile(name, rules)])
+    file = tmp_path / "kube-scheduler.yaml"
+    kubeconfig = str(control_plane.kubeconfig("system:kube-scheduler"))
+    options = ("--with-admission", "--kubeconfig", kubeconfig, "--no-leader-elect")
+    file.write_text(run_kubextend("scheduler-config", "--config", config, *options))
+    # Nobody listens there, as no rule is left to call.
+    server = f"http://127.0.0.1:{control_plane.bench.free_port()}"
+    asked = ("--config", config, "--server", server, "--kubeconfig")
+
+    def why(pod_name: str) -> str:
+        return run_kubextend("why", pod_name, *asked, control_plane.kubeconfig("admin"))
+
+    def is_named(pod_name: str, meeting: str) -> str:
+        said = f"LabelMatch in the profile {name} asks for nodes why in (a, b): {meeting}"
+        printed = why(pod_name)
+        return printed if said in printed else ""
+
+    api.create_nodes([node(name)])
+    scheduler = Scheduler(control_plane, name, file)
+    pods = []
+    try:
+        with installed(control_plane, config):
+            pods.append(made(api, bare_pod(name, {"job": "why"}))["metadata"]["name"])
+            pods.append(made(api, bare_pod(name, nodeSelector={"why": "c"}))["metadata"]["name"])
+        pod_name, other = pods
+        printed = until(lambda: is_named(pod_name, "no node meets that"), "the rule is named")
+        assert "RejectedByKubeScheduler" in printed
+        assert "LabelMatch: a node with the labels why in (a, b)" in printed
+        # No rule concerns this pod, which kube-scheduler rejects for the same reason.
+        told = until(lambda: _rejected(why(other)), "the other pod is rejected")
+        assert "compiled" not in told
+        api.label_node(name, {"why": "a"})
+        until(lambda: "Bound" in why(pod_name), "the pod has a node")
+    finally:
+        scheduler.close()
+        for each in pods:
+            api.delete_pod("default", each)
+        api.delete_node(name)
+
+
+def _rejected(printed: str) -> str:
+    return printed if "RejectedByKubeScheduler" in printed else ""
 
 
 def _placed(api: Api, count: int) -> dict[str, str]:

@@ -38,12 +38,19 @@ def read_manifest(cluster: Cluster, namespace: str, name: str) -> dict[str, Any]
         "metadata": _some(
             whole,
             "metadata",
-            ("namespace", "name", "uid", "creationTimestamp", "deletionTimestamp"),
+            ("namespace", "name", "uid", "creationTimestamp", "deletionTimestamp", "labels"),
         ),
         "spec": _some(
             whole,
             "spec",
-            ("nodeName", "schedulerName", "schedulingGates", "schedulingGroup", "priority"),
+            (
+                "nodeName",
+                "schedulerName",
+                "schedulingGates",
+                "schedulingGroup",
+                "priority",
+                "affinity",
+            ),
         ),
         "status": _some(whole, "status", ("phase", "conditions", "nominatedNodeName")),
     }

@@ -146,12 +146,13 @@ def is_served(cluster: Cluster, resource: Resource) -> bool:
     return {"list", "watch"} <= set(verbs.get(resource.plural, ()))
 
 
-def list_node_names(cluster: Cluster) -> frozenset[str]:
-    """Return the names of all nodes. Blocks.
+def list_node_names(cluster: Cluster, selector: str = "") -> frozenset[str]:
+    """Return the names of the nodes whose labels match a selector; without one, of all. Blocks.
 
     Raises: ClusterError: the API refused, or did not answer.
     """
-    call = Call("GET", "/api/v1/nodes", _CALL_S, accept=_METADATA_LIST)
+    query = {"labelSelector": selector} if selector else {}
+    call = Call("GET", "/api/v1/nodes", _CALL_S, query, accept=_METADATA_LIST)
     items = _answer(cluster, call)["items"] or ()
     return frozenset(node["metadata"]["name"] for node in items)
 

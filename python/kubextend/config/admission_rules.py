@@ -42,6 +42,7 @@ class RuleDecision(NamedTuple):
         point: the extension point of the rule.
         rule: the rule in words; empty for all that the plugin does at the extension point.
         why_called: why kubextend must be called for the rule; empty if the rule is compiled.
+        required: the rule itself, if it is one of Filter that can be said as node affinity.
     """
 
     scheduler_name: str
@@ -49,6 +50,7 @@ class RuleDecision(NamedTuple):
     point: str
     rule: str = ""
     why_called: str = ""
+    required: RequiredNodes | None = None
 
     def __str__(self) -> str:
         what = f"{self.plugin} at {self.point}" + (f", {self.rule}" if self.rule else "")
@@ -173,7 +175,7 @@ class _Compiler:
     ) -> None:
         why = self._why_none("filter")
         for rule in rules:
-            self._say("filter", name, _words(rule), why)
+            self._say("filter", name, _words(rule), why, rule)
         if why:
             return
         self._required += [(name, rule) for rule in rules]
@@ -190,9 +192,16 @@ class _Compiler:
             self._preferred += [(plugin.name, rule) for rule in rules]
             self._left_out.setdefault("score", set()).add(plugin.name)
 
-    def _say(self, point: str, plugin: str, rule: str, why_called: str) -> None:
+    def _say(
+        self,
+        point: str,
+        plugin: str,
+        rule: str,
+        why_called: str,
+        required: RequiredNodes | None = None,
+    ) -> None:
         name = self._profile.scheduler_name
-        self.decisions.append(RuleDecision(name, plugin, point, rule, why_called))
+        self.decisions.append(RuleDecision(name, plugin, point, rule, why_called, required))
 
     def _why_none(self, point: str) -> str:
         """Return why no rule of an extension point can be compiled; empty if rules can be."""

@@ -28,6 +28,8 @@ _UNANSWERED: Final = re.compile(r'(\w+) plugin "([^"]+)" failed')
 _HUNG: Final = "has not answered in time"
 _UNCALLED: Final = "not called: "
 _MOST_LINES: Final = 8
+# Source: kubernetes v1.37 pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go
+_AFFINITY: Final = "node(s) didn't match Pod's node affinity/selector"
 
 
 class Cause(StrEnum):
@@ -81,6 +83,9 @@ class Facts:
         pod_unknown: why the API could not be asked; empty if it was.
         events: the pod's Events, oldest first.
         gate: the gate of kubextend's queue.
+        rules: the compiled rules of Filter that are on the pod, as ``plugin``, ``profile``,
+            ``nodes`` (the selector of nodes) and ``meeting`` (how many nodes the selector matches;
+            None: that is not known).
     """
 
     namespace: str
@@ -91,6 +96,7 @@ class Facts:
     pod_unknown: str = ""
     events: Sequence[_Json] = ()
     gate: str = "kubextend.dev/queue"
+    rules: Sequence[_Json] = ()
 
 
 @dataclass(slots=True)
@@ -267,13 +273,18 @@ class _Story:
         total, reasons = _reasons(self._message())
         theirs = {reason: count for reason, count in reasons.items() if reason not in told}
         rejected = sum(group["nodes"] for group in ours)
+        rules = self._rules_that_nodes_miss(theirs, total)
+        by_rule = list(dict.fromkeys(rule["plugin"] for rule in rules))
         plugins = list(dict.fromkeys(group["plugin"] for group in ours if group["plugin"]))
+        todo = [_of_rule(rule) for rule in rules]
         if ours and (not reasons or told & reasons.keys()):
             groups = "; ".join(_group(group) for group in ours[:_MOST_LINES])
             sentence = f"kubextend rejected {_nodes(rejected)}: {groups}"
             if theirs:
                 sentence += f". kube-scheduler itself rejected {_nodes(sum(theirs.values()))}"
-            return Explanation(Cause.REJECTED, sentence, ", ".join(plugins), theirs)
+            sentence += _rules(rules)
+            plugin = ", ".join(dict.fromkeys((*plugins, *by_rule)))
+            return Explanation(Cause.REJECTED, sentence, plugin, theirs, todo)
         if theirs or total:
             listed = "; ".join(f"{count}: {reason}" for reason, count in theirs.items())
             sentence = (
@@ -283,10 +294,26 @@ class _Story:
             )
             if not self._calls and not self._facts.unreached:
                 sentence += ". kubextend was not asked about the pod"
-            return Explanation(Cause.REJECTED_BY_KUBE_SCHEDULER, sentence, "", theirs)
+            sentence += _rules(rules)
+            plugin = ", ".join(by_rule)
+            return Explanation(Cause.REJECTED_BY_KUBE_SCHEDULER, sentence, plugin, theirs, todo)
         if self._message():
             return Explanation(Cause.NOT_KNOWN, f"the scheduler says: {self._message()}")
         return Explanation(Cause.NOT_KNOWN, self._waiting_for())
+
+    def _rules_that_nodes_miss(self, theirs: Mapping[str, int], total: int) -> list[_Json]:
+        """Return the compiled rules on the pod that some nodes do not meet, if that is a reason.
+
+        Args:
+            theirs: kube-scheduler's own reason -> number of nodes.
+            total: the number of all nodes.
+        """
+        if _AFFINITY not in theirs:
+            return []
+        rules = [
+            rule for rule in self._facts.rules if rule["meeting"] is None or rule["meeting"] < total
+        ]
+        return rules[:_MOST_LINES]
 
     def _waiting_for(self) -> str:
         """Return what is known if the API shows no reason."""
@@ -359,6 +386,35 @@ def _failure(failed: _Json) -> Explanation:
         sentence = f"{point} of {plugin} did not answer in time"
         return Explanation(Cause.PLUGIN_HUNG, sentence, plugin)
     return Explanation(Cause.PLUGIN_FAILED, f"{point} of {plugin} failed: {detail}", plugin)
+
+
+def _rules(rules: Sequence[_Json]) -> str:
+    """Return what compiled rules on the pod ask for, to be added to a sentence."""
+    said = [
+        f"{rule['plugin']} in the profile {rule['profile']} asks for nodes {rule['nodes']}: "
+        f"{_meeting(rule['meeting'])}"
+        for rule in rules
+    ]
+    if not said:
+        return ""
+    return f". The pod's node affinity has compiled rules: {'; '.join(said)}"
+
+
+def _meeting(count: int | None) -> str:
+    if count is None:
+        return "how many nodes meet that is not known"
+    if not count:
+        return "no node meets that"
+    return f"{_nodes(count)} meet{'s' if count == 1 else ''} that"
+
+
+def _of_rule(rule: _Json) -> str:
+    """Return what would let a pod with a compiled rule run."""
+    plugin, nodes, meeting = rule["plugin"], rule["nodes"], rule["meeting"]
+    if meeting:
+        one = "the one node that meets" if meeting == 1 else f"one of the {meeting} nodes that meet"
+        return f"{plugin}: {one} {nodes} has to pass kube-scheduler's other filters"
+    return f"{plugin}: a node with the labels {nodes}"
 
 
 def _sentence(point: str, plugin: str, text: str) -> str:

@@ -118,6 +118,50 @@ def test_the_reasons_of_kube_scheduler_are_counted_apart_from_ours() -> None:
     assert found.kube_scheduler == {"node(s) had untolerated taint {a: b}": 2}
 
 
+AFFINITY = "node(s) didn't match Pod's node affinity/selector"
+UNMET = f"0/3 nodes are available: 3 {AFFINITY}. preemption: 0/3 nodes are available: 3 No."
+PARTLY_UNMET = f"0/5 nodes are available: 2 {AFFINITY}, 3 no ssd."
+
+
+def rule(meeting: int | None = 0, plugin: str = "LabelMatch") -> dict[str, Any]:
+    return {"plugin": plugin, "profile": "trains", "nodes": "disk=ssd", "meeting": meeting}
+
+
+@pytest.mark.parametrize(
+    ("meeting", "words", "todo"),
+    [
+        (0, "no node meets that", "a node with the labels disk=ssd"),
+        (1, "1 node meets that", "the one node that meets disk=ssd has to pass"),
+        (2, "2 nodes meet that", "one of the 2 nodes that meet disk=ssd has to pass"),
+        (None, "how many nodes meet that is not known", "a node with the labels disk=ssd"),
+    ],
+)
+def test_a_compiled_rule_behind_kube_schedulers_reason_is_named(
+    meeting: int | None, words: str, todo: str
+) -> None:
+    found = explain(facts(UNMET, rules=[rule(meeting)]))
+    assert found.cause is Cause.REJECTED_BY_KUBE_SCHEDULER
+    assert found.plugin == "LabelMatch"
+    said = "LabelMatch in the profile trains asks for nodes disk=ssd"
+    assert f"The pod's node affinity has compiled rules: {said}: {words}" in found.sentence
+    assert found.unblock[0].startswith(f"LabelMatch: {todo}")
+
+
+def test_compiled_rules_are_named_beside_what_kubextend_rejected() -> None:
+    given = facts(PARTLY_UNMET, call(nodes=rejected(3)), rules=[rule(3), rule(0, "Other")])
+    found = explain(given)
+    assert (found.cause, found.plugin) == (Cause.REJECTED, "P, LabelMatch, Other")
+    assert "Other in the profile trains" in found.sentence
+
+
+@pytest.mark.parametrize("message", [THEIRS, UNMET])
+def test_a_compiled_rule_that_keeps_no_node_from_the_pod_is_no_cause(message: str) -> None:
+    # All nodes meet the rule, or kube-scheduler has another reason.
+    found = explain(facts(message, rules=[rule(3 if message == UNMET else 0)]))
+    assert found.plugin == ""
+    assert "compiled" not in found.sentence
+
+
 def test_a_message_of_digits_alone_is_read_to_its_end() -> None:
     # In quadratic time this would take an hour.
     assert _reasons(f"0/5 nodes are available: {'1' * 1_000_000}") == (5, {})

@@ -4,15 +4,18 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
 
-from kubextend import why
+from kubextend import config, why
 from kubextend.cli import main
+from kubextend.cluster.api_call import Call, RefusedError
+from kubextend.config.admission_rules import RuleDecision, compile_rules
 from kubextend.decisions.explanation import Facts, explain
 from kubextend.errors import KubextendError
+from kubextend.plugins import IN_TREE
 
 EVIL = "\x1b[2J\nforged"
 
@@ -83,6 +86,109 @@ def test_a_captured_file_is_explained_again_word_for_word(tmp_path: Path) -> Non
     second = tmp_path / "d.json"
     second.write_text(printed(first, "--output", "json"))
     assert json.loads(second.read_text()) == json.loads(first.read_text())
+
+
+def test_a_file_of_an_earlier_version_is_explained(tmp_path: Path) -> None:
+    file = capture(tmp_path / "c.json", facts())
+    written = json.loads(file.read_text())
+    del written["facts"]["rules"]
+    file.write_text(json.dumps(written))
+    assert "RejectedByKubeScheduler" in printed(file)
+
+
+def label_match(*selectors: tuple[str, str]) -> dict[str, Any]:
+    filters = [
+        {"podSelector": pods, "nodeSelector": nodes, "reason": "No"} for pods, nodes in selectors
+    ]
+    return {
+        "schedulerName": "trains",
+        "plugins": {"filter": {"enabled": [{"name": "LabelMatch"}]}},
+        "pluginConfig": [{"name": "LabelMatch", "args": {"filters": filters}}],
+    }
+
+
+def decisions(folder: Path, **fields: Any) -> tuple[RuleDecision, ...]:
+    """Return the rules of two profiles, each of which asks pods with `disk` for nodes disk=ssd."""
+    rules = (("disk", "disk=ssd"), ("zone", "zone in (b, a)"))
+    profiles = [label_match(*rules), {**label_match(*rules), "schedulerName": "other"}]
+    file = folder / "kubextend.yaml"
+    head = {"apiVersion": "kubextend.dev/v1alpha1", "kind": "ExtenderConfiguration"}
+    file.write_text(json.dumps({**head, "profiles": profiles, **fields}))
+    return compile_rules(config.load(file, known=IN_TREE, runs_here=False)).decisions
+
+
+SSD = {"key": "disk", "operator": "In", "values": ["ssd"]}
+ZONES = {"key": "zone", "operator": "In", "values": ["a", "b"]}
+ELSE = {"key": "arch", "operator": "Exists"}
+
+
+def pod_with(*terms: list[dict[str, Any]], **spec: Any) -> Facts:
+    """Return the facts of a pod of the profile trains with these required terms."""
+    selector = {"nodeSelectorTerms": [{"matchExpressions": each} if each else {} for each in terms]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": selector}
+    labels = spec.pop("labels", {"disk": "any"})
+    given = {"schedulerName": "trains", "affinity": {"nodeAffinity": required}, **spec}
+    return Facts("ns", "p", pod={"metadata": {"uid": "u", "labels": labels}, "spec": given})
+
+
+class Nodes:
+    """Stands in for an API that counts two nodes for each selector, or refuses."""
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.refuses = refuses
+        self.selectors: list[str] = []
+
+    def request(self, call: Call) -> bytes:
+        if self.refuses:
+            raise RefusedError(call, 403, "no")
+        self.selectors.append(call.query["labelSelector"])
+        return json.dumps({"items": [{"metadata": {"name": n}} for n in "ab"]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("given", "selectors"),
+    [
+        (pod_with([SSD]), ["disk=ssd"]),
+        (pod_with([ELSE, SSD], [SSD]), ["disk=ssd"]),
+        # A term without requirements matches no node, and has no rule.
+        (pod_with([SSD], []), ["disk=ssd"]),
+        (
+            pod_with([SSD, ZONES], labels={"disk": "x", "zone": "y"}),
+            ["disk=ssd", "zone in (b, a)"],
+        ),
+        # The pod was made before the policies, or lacks the rule for another reason.
+        (pod_with([SSD], [ELSE]), []),
+        (pod_with([]), []),
+        (pod_with(), []),
+        # Somebody else asks for such nodes.
+        (pod_with([SSD], labels={}), []),
+        (pod_with([SSD], schedulerName="third"), []),
+        (pod_with([SSD], nodeName="n"), []),
+        (Facts("ns", "p"), []),
+    ],
+)
+def test_the_compiled_rules_on_a_pod_are_found(
+    given: Facts, selectors: list[str], tmp_path: Path
+) -> None:
+    api = Nodes()
+    found = why.with_rules(given, decisions(tmp_path), lambda: cast("Any", api))
+    assert api.selectors == selectors
+    assert list(found.rules) == [
+        {"plugin": "LabelMatch", "profile": "trains", "nodes": nodes, "meeting": 2}
+        for nodes in selectors
+    ]
+
+
+def test_a_rule_is_named_though_nobody_may_list_nodes(tmp_path: Path) -> None:
+    api = cast("Any", Nodes(refuses=True))
+    found = why.with_rules(pod_with([SSD]), decisions(tmp_path), lambda: api)
+    assert [rule["meeting"] for rule in found.rules] == [None]
+
+
+def test_a_rule_that_kubextend_is_called_for_is_on_no_pod(tmp_path: Path) -> None:
+    called = decisions(tmp_path, extender={"managedResources": [{"name": "a.b/c"}]})
+    api = cast("Any", Nodes())
+    assert list(why.with_rules(pod_with([SSD]), called, lambda: api).rules) == []
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"facts": {}}'])
