@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 from prometheus_client import CollectorRegistry
 
@@ -21,6 +21,12 @@ from kubextend.framework.informer import (
     UnwatchedInformer,
 )
 from kubextend.framework.plugin_logger import PluginLogger
+
+if TYPE_CHECKING:
+    # Types alone: this package calls neither, and plugins without a cluster load no client.
+    from kubernetes.client import ApiClient
+
+    from kubextend.config import ExtenderConfiguration
 
 __all__ = [
     "NO_ANNOTATIONS",
@@ -252,7 +258,7 @@ class ClusterPorts:
     leader: LeaderSource | None = None
     informers: InformerSource | None = None
     events: EventSink | None = None
-    kubernetes_client: Callable[[], Any] | None = None
+    kubernetes_client: "Callable[[], ApiClient] | None" = None
     in_thread: InThread = asyncio.to_thread
 
 
@@ -283,8 +289,7 @@ class Handle:
         waiting_pods: HeldPods,
         cluster: ClusterPorts = NO_CLUSTER,
         *,
-        # Any: the type is of the package ``config``, which stands above this one.
-        configuration: Any = None,
+        configuration: "ExtenderConfiguration | None" = None,
         registries: Callable[[Owner], CollectorRegistry] = lambda _owner: CollectorRegistry(),
         common_metrics: CollectorRegistry | None = None,
     ) -> None:
@@ -303,7 +308,9 @@ class Handle:
         self._belongs_to(Owner(""))
 
     def for_configuration(
-        self, configuration: object, registries: Callable[[Owner], CollectorRegistry]
+        self,
+        configuration: "ExtenderConfiguration",
+        registries: Callable[[Owner], CollectorRegistry],
     ) -> "Handle":
         """Return a Handle for the plugins of a changed configuration.
 
@@ -404,7 +411,7 @@ class Handle:
         return shared
 
     @property
-    def kubernetes_client(self) -> Any:
+    def kubernetes_client(self) -> "ApiClient | None":
         """An ``ApiClient`` of the official Kubernetes client; None without access to an API.
 
         Renewed credentials make another client, so ask for the client at each use.
