@@ -244,6 +244,10 @@ class _Story:
         if not self._calls:
             return None
         call = self._calls[-1]
+        if call["error"] and call["verb"] != "preempt" and _NODES.match(self._message()):
+            # kube-scheduler repeats an Error in its message. Here it has judged all nodes since,
+            # and has not asked kubextend.
+            return None
         if rejected := call["rejectedBy"]:
             return self._rejected_at_bind(call, rejected, call["error"])
         if call["note"].startswith("a Permit plugin rejected the pod"):

@@ -92,6 +92,22 @@ FAILS = 'Filter plugin "P" failed'
             "no room",
         ),
         (facts("x", call("bind", error="409", node="n")), Cause.BIND_FAILED, "node n: 409"),
+        # Neither does an earlier Error, which kube-scheduler would repeat in its message.
+        (
+            facts(THEIRS, call(error=FAILS, failed=FAILED)),
+            Cause.REJECTED_BY_KUBE_SCHEDULER,
+            "Insufficient cpu",
+        ),
+        (
+            facts(THEIRS, call("bind", error="the node has no room left for the pod", node="n")),
+            Cause.REJECTED_BY_KUBE_SCHEDULER,
+            "Insufficient cpu",
+        ),
+        (
+            facts(OURS, call("preempt", error=FAILS, failed=FAILED)),
+            Cause.PLUGIN_FAILED,
+            "ValueError",
+        ),
         (facts("", call("bind", done=False, node="n")), Cause.BINDING, "to node n"),
         (facts(), Cause.NOT_TRIED, "profile trains"),
         (facts(spec={"schedulerName": "trians"}), Cause.NO_SCHEDULER, "did you mean trains?"),
