@@ -752,6 +752,7 @@ def _decision_routes(
         config.queue.gate if config.queues else "",
         lambda: verbs.metrics.configuration_sha256,
         lambda: None if queue is None else (queue.election.leads, queue.counts()),
+        lambda uid: "" if queue is None else queue.runner.why_waiting(uid),
     )
     most_s = config.extender.http_timeout.seconds
     look_again, in_time = looking_again(verbs.limits, most_s), partial(verbs.limits.within, most_s)

@@ -50,6 +50,7 @@ class ServerFacts:
         configuration_sha256: returns the hash of the configuration in use.
         queue: returns whether this replica leads the queue, and how many of the queue's pods are in
             each state; None: there is no queue.
+        why_queued: returns what holds the pod with a UID back in the queue; "" if nothing is known.
     """
 
     profiles: Profiles
@@ -59,6 +60,7 @@ class ServerFacts:
     gate: str = ""
     configuration_sha256: Callable[[], str] = str
     queue: Callable[[], tuple[bool, Mapping[str, int]] | None] = lambda: None
+    why_queued: Callable[[str], str] = lambda _uid: ""
 
     def as_json(self) -> Json:
         """Return the facts as a JSON object."""
@@ -105,6 +107,8 @@ class DecisionReader:
         answer["kubextend"] = self.facts.as_json()
         answer["pod"] = answer["waiting"] = answer["lastBind"] = None
         answer["attempts"], answer["nearest"], answer["lacks"] = [], [], []
+        # A pod in the queue has no record yet.
+        answer["queued"] = short(self.facts.why_queued(uid if record is None else record.pod.uid))
         if record is None:
             return answer
         pod = record.pod

@@ -184,6 +184,8 @@ class _Story:
             sentence = f"the pod waits in kubextend's scheduling queue, behind the gate {own}"
             if self._facts.decisions is not None and not server.get("queueGate"):
                 sentence += "; but this kubextend has no queue, so nobody removes the gate"
+            elif queued := self._decisions.get("queued"):
+                sentence += f": {queued}"
             todo = "kubextend queue shows the pod's place and what holds it back"
             return Explanation(Cause.QUEUE_GATE, sentence, unblock=[todo])
         if waiting := self._decisions.get("waiting"):

@@ -115,6 +115,10 @@ class QueueRunner:
         """Return how many pods of the queue are in each state. Any thread may call."""
         return self._queue.counts()
 
+    def why_waiting(self, uid: str) -> str:
+        """Return what holds a pod back; "" if that is not known. Any thread may call."""
+        return self._queue.why_waiting(uid)
+
     def why_not_alive(self) -> str:
         """Return why the queue is stuck, for the probe `/livez`; empty if it is not stuck."""
         since_s = self._busy_since_s

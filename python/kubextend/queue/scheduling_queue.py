@@ -296,6 +296,22 @@ class SchedulingQueue:
             State.RELEASED: len(in_window) - releasing,
         }
 
+    def why_waiting(self, uid: str) -> str:
+        """Return what holds a pod with its gate back, as far as this needs no order of the pods.
+
+        Returns: a phrase; "" if nothing but the pod's turn is known, or for another pod.
+        """
+        # Another thread than the queue's may call this.
+        entry = self._known.get(uid)
+        if entry is None or entry.state not in _WAITING:
+            return ""
+        if entry.state is not State.READY:
+            return entry.why
+        if self._ready.is_paused(entry.pod.namespace):
+            return "waits for released pods of its namespace"
+        places = self._window.taking_places()
+        return f"waits for {places[0].name}" if places and not self._window.has_room() else ""
+
     def look_ahead(self) -> None:
         """Call PreEnqueue plugins for every ready pod, for display; release no pod."""
         for entry in list(self._ready):

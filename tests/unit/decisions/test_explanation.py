@@ -117,6 +117,17 @@ FAILS = 'Filter plugin "P" failed'
             Cause.QUEUE_GATE,
             "has no queue",
         ),
+        (
+            facts(
+                spec={"schedulingGates": [{"name": "kubextend.dev/queue"}]},
+                decisions={
+                    "kubextend": {**SERVER, "queueGate": "kubextend.dev/queue"},
+                    "queued": "waits for ns/head",
+                },
+            ),
+            Cause.QUEUE_GATE,
+            "the gate kubextend.dev/queue: waits for ns/head",
+        ),
         (facts(spec={"nodeName": "n"}), Cause.BOUND, "on node n"),
         (facts(pod=None), Cause.NO_SUCH_POD, "ns/p"),
         (facts(pod=None, pod_unknown="403"), Cause.NOT_KNOWN, "nothing is known"),

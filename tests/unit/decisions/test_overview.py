@@ -130,3 +130,10 @@ def test_the_queue_and_the_configuration_are_told() -> None:
     found = overview(cluster, queue=lambda: (True, {"ready": 7}), configuration_sha256=lambda: "ab")
     assert found["queue"] == {"leads": True, "pods": {"ready": 7}}
     assert found["kubextend"]["configurationSha256"] == "ab"
+
+
+def test_what_the_queue_says_of_a_pod_is_told_before_the_pod_has_a_record() -> None:
+    cluster = Cluster(LabelMatch, nodes=1, args={"LabelMatch": RULES})
+    reader = reader_of(cluster, why_queued={"u": "waits for a/b"}.__getitem__)
+    told = reader.pod("u")
+    assert (told["pod"], told["queued"]) == (None, "waits for a/b")

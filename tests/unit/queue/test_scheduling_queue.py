@@ -677,3 +677,16 @@ def test_pods_that_move_while_they_are_counted_are_counted_as_they_were(
     counts = {State.READY: 1, State.RELEASING: 3} | dict.fromkeys(states, 0)
     assert queue.queue.counts() == counts
     assert queue.queue.counts() == counts | {State.RELEASING: 2}
+
+
+def test_what_a_gated_pod_waits_for_is_known_without_an_order_of_the_pods() -> None:
+    queue = Queue(STRICT)
+    queue.observe(pod("first"), pod("second", second=1))
+    assert queue.queue.why_waiting("uid-second") == ""
+    assert queue.release() == ["first"]
+    assert queue.queue.why_waiting("uid-second") == "waits for default/first"
+    assert queue.queue.why_waiting("uid-first") == queue.queue.why_waiting("nobody") == ""
+    queue.queue.forget("uid-first")
+    assert queue.due() == ["second"]
+    queue.queue.refused("uid-second", "denied")
+    assert queue.queue.why_waiting("uid-second") == "denied"
