@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from live_server import Answer, Connection, NeedsRdma, node, serving
 
 from kubextend.decisions import DecisionReader, ServerFacts
+from kubextend.decisions.answers import ANSWER
 from kubextend.profile import Profile, Profiles
 from kubextend.server import Access, TokenFile, decision_routes, waiting_pod_routes
 from kubextend.verbs import Verbs
@@ -19,6 +21,7 @@ from kubextend.verbs.filter_again import filter_anew
 from make_verbs import make_verbs
 
 READER, DECIDER = "reads-what-was-decided", "decides-on-waiting-pods"
+SCHEMA = Path(__file__).parents[3] / "docs/decisions.schema.json"
 PATHS = ("/decisions?pod=ml/a", "/decisions/u-a/nodes", "/plugins", "/overview")
 
 
@@ -41,7 +44,7 @@ class World:
     def json(self, path: str) -> Any:
         answer = self.get(path)
         assert answer.status == 200, answer.body
-        return json.loads(answer.body)
+        return checked(answer.body)
 
     def filter(self, name: str) -> None:
         asked = {"metadata": {"name": name, "namespace": "ml", "uid": f"u-{name}"}, "spec": {}}
@@ -49,6 +52,14 @@ class World:
         body = json.dumps({"Pod": asked, "Nodes": {"items": nodes}}).encode()
         with Connection(self.url) as connection:
             assert connection.post("/filter", body).status == 200
+
+
+def checked(body: bytes) -> Any:
+    """Return an answer that is as the published schema says, and has no field beside."""
+    answer = json.loads(body)
+    Draft202012Validator(json.loads(SCHEMA.read_text())).validate(answer)
+    ANSWER.validate_json(body, strict=True)
+    return answer
 
 
 @contextlib.contextmanager
