@@ -82,9 +82,23 @@ def verdict(row: Row, result: Result | None) -> str:
     return f"{said}. {row.note}" if row.note else said
 
 
-def markdown(rows: list[Row], results: Mapping[str, Result], cpus: int) -> str:
-    """Return the report on all rows."""
-    return _HEAD.format(cpus=cpus) + "".join(_line(row, results.get(row.id)) for row in rows)
+def markdown(rows: list[Row], results: Mapping[str, Result], cpus: int, earlier: str = "") -> str:
+    """Return the report on all rows.
+
+    Args:
+        rows: the rows of the table.
+        results: the results of the rows that ran here, by id.
+        cpus: the number of processors.
+        earlier: an earlier report, of which a row without a result keeps its line.
+    """
+    lines = {line.split(maxsplit=2)[1]: line for line in earlier.splitlines(True) if "|" in line}
+    said = (
+        lines[row.id]
+        if row.id in lines and row.id not in results
+        else _line(row, results.get(row.id))
+        for row in rows
+    )
+    return _HEAD.format(cpus=cpus) + "".join(said)
 
 
 def _line(row: Row, result: Result | None) -> str:

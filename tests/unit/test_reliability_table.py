@@ -66,3 +66,13 @@ def test_the_report_has_a_line_for_each_row() -> None:
     assert "| C7 | binds | lost 0 (== 0) | none lost | holds | 1.5 |" in text
     assert "| B1 \\* | slow |  | fast | not run: no machine |  |" in text
     assert max(len(line) for line in text.splitlines() if not re.match(r"\|", line)) <= 120
+
+
+def test_a_row_that_did_not_run_here_keeps_its_line_of_an_earlier_report() -> None:
+    elsewhere = {"C7": Result(Outcome(passed=1, figures={"lost": 0.0}), load=1.5)}
+    rows = [ROW, Row("B1", "slow", "fast", quiet=True)]
+    earlier = markdown(rows, elsewhere, 2)
+    here = {"B1": Result(Outcome(passed=1), load=0.5)}
+    assert markdown(rows, here, 2, earlier) == markdown(rows, elsewhere | here, 2)
+    again = {"C7": Result(Outcome(passed=1, figures={"lost": 1.0}))}
+    assert markdown(rows, again, 2, earlier) == markdown(rows, again, 2)
