@@ -153,6 +153,10 @@ bench: build build/benches/built ## all that needs no cluster, beside its floors
 	$(BIN)/python benches/picture.py
 	$(BIN)/python benches/prometheus_outage.py
 
+.PHONY: bench-page
+bench-page: build apt-packages ## how fast Chromium shows and sorts 15,000 nodes on the page
+	PYTHONPATH=tests:. $(BIN)/python benches/page.py
+
 .PHONY: bench-scheduler
 bench-scheduler: build build/benches/built e2e-tools ## pods a second of kube-scheduler with kubextend, and with others
 	PYTHONPATH=benches:. $(BIN)/python -m scheduler
