@@ -84,12 +84,14 @@ class File:
         """
         return config.read_file(self.path)[0]
 
-    def load(self) -> config.ExtenderConfiguration:
-        """Load and check the configuration in the file.
+    def load(self, data: bytes) -> config.ExtenderConfiguration:
+        """Check the configuration in bytes that were read from the file, and return it.
 
         Raises: ConfigError: the configuration cannot run; the error has all issues of the file.
         """
-        return load(self.path, overrides=self.overrides)
+        return config.load_bytes(
+            data, str(self.path), known=known_plugins(), overrides=self.overrides
+        )
 
 
 def _announced() -> Iterator[Announcement]:

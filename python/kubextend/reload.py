@@ -36,8 +36,8 @@ class ConfigurationFile(Protocol):
         Raises: ConfigError: the file cannot be read.
         """
 
-    def load(self) -> ExtenderConfiguration:
-        """Load and check the configuration in the file.
+    def load(self, data: bytes) -> ExtenderConfiguration:
+        """Check the configuration in bytes that were read from the file, and return it.
 
         Raises: ConfigError: the configuration cannot run.
         """
@@ -145,7 +145,8 @@ class Reloader:
         self._settled = data
         self.metrics.configuration_refused.set(0)
         try:
-            new = await asyncio.to_thread(self.file.load)
+            # Not what the file has by now: the next change may be half written already.
+            new = await asyncio.to_thread(self.file.load, data)
             if (new, new.resolved) == (self.config, self.config.resolved):
                 return []
             replaced = await self._take_over(new)

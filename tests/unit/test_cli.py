@@ -647,7 +647,7 @@ def test_serve_follows_its_file_with_the_options_still_over_it(
     file, default = files
     assert default is None
     assert file.read() == config_file.read_bytes()
-    assert file.load().server.port == 9999
+    assert file.load(file.read()).server.port == 9999
 
 
 def test_serve_refuses_a_wrong_file_before_it_listens(served: list[Any], config_file: Path) -> None:

@@ -47,10 +47,10 @@ class File:
             raise ConfigError([Issue("", "cannot be read")])
         return self.text.encode()
 
-    def load(self) -> ExtenderConfiguration:
+    def load(self, data: bytes) -> ExtenderConfiguration:
         self.loads += 1
         try:
-            tree = json.loads(self.text)
+            tree = json.loads(data)
         except json.JSONDecodeError as error:
             raise ConfigError([Issue("", str(error))]) from error
         return config.parse(tree, known=known_plugins({"Tells": Tells, "Counts": Counts}))
@@ -91,6 +91,10 @@ class Tells:
         return [0] * len(nodes)
 
 
+def loaded(file: File) -> ExtenderConfiguration:
+    return file.load(file.read())
+
+
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     Tells.made.clear()
@@ -124,7 +128,7 @@ class Server:
 
     def __init__(self, file: File) -> None:
         self.file = file
-        built = app.build(file.load(), file)
+        built = app.build(loaded(file), file)
         assert built._reloader is not None
         self.verbs, self.reloader, self.metrics = built.verbs, built._reloader, built.metrics
         self.told: list[str] = []
@@ -186,6 +190,28 @@ def test_a_file_that_stays_the_same_is_loaded_once_and_never_counted() -> None:
     assert server.file.loads == before + 2
     assert dict(server.verbs.profiles.by_scheduler_name) == profiles
     assert (server.counted("taken"), server.counted("refused")) == (0, 0)
+
+
+def test_what_is_loaded_is_what_both_looks_found_and_not_a_change_after_them() -> None:
+    class Overtaken(File):
+        """A file that the next change overtakes as soon as it is read."""
+
+        then = ""
+
+        def read(self) -> bytes:
+            data = super().read()
+            self.text = self.then or self.text
+            return data
+
+    file = Overtaken(wants("red"))
+    server = Server(file)
+    file.write(wants("green"))
+    server.look(1)
+    # A file that is cut may be a whole configuration of fewer profiles.
+    file.then = json.dumps(json.loads(file.text) | {"profiles": [wants("red", "other")]})
+    (replaced,) = server.look(1)
+    assert replaced.scheduler_name == "default-scheduler"
+    assert server.kept() == ["green"]
 
 
 def test_a_file_that_is_still_being_written_is_not_even_loaded() -> None:
@@ -442,8 +468,8 @@ class Numbered:
     def read(self) -> bytes:
         return b"1"
 
-    def load(self) -> ExtenderConfiguration:
-        return holding(1)
+    def load(self, data: bytes) -> ExtenderConfiguration:
+        return holding(int(data))
 
 
 def test_a_pod_that_permit_holds_ends_with_the_plugin_that_holds_it() -> None:
@@ -533,25 +559,25 @@ def test_a_replaced_plugin_is_stopped_once_no_pod_is_bound_with_it() -> None:
 
 def test_pods_that_were_rejected_are_tried_again() -> None:
     woken = Woken()
-    verbs = app.build_verbs(File(wants("red")).load(), ClusterPorts(activator=woken))
+    verbs = app.build_verbs(loaded(File(wants("red"))), ClusterPorts(activator=woken))
     metadata = {"name": "p", "namespace": "ml", "uid": "u"}
     body = {"Pod": {"metadata": metadata}, "Nodes": {"items": NODES[1:]}}
     assert json.loads(verbs.filter(json.dumps(body).encode()))["Nodes"]["items"] == []
     assert woken.names == []
-    second = app.build_verbs(File(wants("green")).load()).profiles
+    second = app.build_verbs(loaded(File(wants("green")))).profiles
     verbs.replace_profiles(second.by_scheduler_name.values())
     assert woken.names == ["p"]
 
 
 def test_what_needs_a_restart_is_listed_with_its_path() -> None:
-    old = File(wants("red")).load()
-    new = File(wants("red"), server={"port": 9, "path": "/x"}, queue={"window": 3}).load()
+    old = loaded(File(wants("red")))
+    new = loaded(File(wants("red"), server={"port": 9, "path": "/x"}, queue={"window": 3}))
     assert [issue.path for issue in why_restart(old, new)] == [
         "server.port",
         "server.path",
         "queue.window",
     ]
-    assert why_restart(old, File(wants("green")).load()) == []
+    assert why_restart(old, loaded(File(wants("green")))) == []
 
 
 def test_requests_beside_100_changes_of_the_file_are_answered_by_one_policy_each() -> None:
