@@ -78,6 +78,7 @@ class Served:
         port: the port of the verbs.
         health_port: the port of health and metrics.
         folder: the folder of the process's files.
+        config_file: the configuration, with addresses and cluster.
     """
 
     def __init__(
@@ -105,8 +106,8 @@ class Served:
         if api is not None:
             write_kubeconfig(self.folder / "kubeconfig", api.url, "a-token")
             whole["cluster"] = {"kubeconfig": str(self.folder / "kubeconfig")}
-        self._config = self.folder / "kubextend.json"
-        self._config.write_text(json.dumps(whole))
+        self.config_file = self.folder / "kubextend.json"
+        self.config_file.write_text(json.dumps(whole))
         self.program = self._started()
 
     def restart(self) -> None:
@@ -118,7 +119,7 @@ class Served:
         paths = [str(self.folder), *filter(None, [os.environ.get("PYTHONPATH")])]
         program = self._bench.start(
             "kubextend",
-            *(sys.executable, "-c", self._code, "serve", "--config", self._config),
+            *(sys.executable, "-c", self._code, "serve", "--config", self.config_file),
             environment={"PYTHONPATH": os.pathsep.join(paths)},
         )
         until(self.is_ready, "kubextend is ready", program=program)
