@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from starlette.routing import Route
@@ -28,9 +28,10 @@ from kubextend.framework.handle import (
 )
 from kubextend.framework.informer import Resource
 from kubextend.framework.plugin import Plugin
-from kubextend.metrics import Metrics
+from kubextend.metrics import Metrics, ScrapedGauge
 from kubextend.profile import PluginStarts, Profile, WaitingPods
 from kubextend.profile.stops import stop_async, stop_plugin, stop_sync, stops_async
+from kubextend.profile.threads import THREADS
 from kubextend.queue_controller import QueueController
 from kubextend.reload import ConfigurationFile, Reloader
 from kubextend.server import (
@@ -61,6 +62,7 @@ from kubextend.verbs.configured import (
     waiting_pods_of,
 )
 from kubextend.verbs.filter_again import looking_again
+from kubextend.verbs.kept_between_calls import NODE_STORE
 from kubextend.verbs.plugin_failures import Failures
 from kubextend.verbs.readiness import (
     INFORMERS_SYNCED,
@@ -220,20 +222,19 @@ class _ClusterSide:
 
     def tell(self, metrics: Metrics) -> None:
         """Add the counts of stores, watches, pod patches and Events to every scrape of metrics."""
-        metrics.watch_store("watched", self.nodes.store.stats)
-        metrics.watch_snapshot(self.nodes)
-        metrics.watch_reflector("nodes", self.nodes)
-        if self.pods is not None:
-            metrics.watch_reflector("pods", self.pods)
+        metrics.scrape(NODE_STORE, self.nodes.store.stats, store="watched")
+        metrics.scrape(cluster.NODE_SNAPSHOT, lambda: self.nodes)
+        metrics.scrape(self.nodes.METRICS, lambda: self.nodes, resource="nodes")
+        if (pods := self.pods) is not None:
+            metrics.scrape(pods.METRICS, lambda: pods, resource="pods")
         for informer in self.informers:
-            metrics.watch_reflector(str(informer.resource), informer)
-            metrics.watch_informer(str(informer.resource), informer.held)
+            informer.add_metrics(metrics)
         if (leader := self.leader) is not None:
-            metrics.watch_leader(lambda: leader.leads)
-        metrics.watch_activations(lambda: self.activator.stats)
-        metrics.watch_events(lambda: self.events.stats)
+            metrics.scrape(leader.METRICS, lambda: leader)
+        metrics.scrape(self.activator.METRICS, lambda: self.activator.stats)
+        metrics.scrape(self.events.METRICS, lambda: self.events.stats)
         if (marker := self.marker) is not None:
-            metrics.watch_marks(lambda: marker.stats)
+            metrics.scrape(marker.METRICS, lambda: marker.stats)
 
     def last_errors(self) -> dict[str, Callable[[], str | None]]:
         """Return name of a readiness check -> function that returns its watch's last error."""
@@ -446,6 +447,10 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
     reloader = (
         None if file is None else Reloader(config, file, verbs, make, stop_plugin, metrics, tell)
     )
+
+    def in_use() -> ExtenderConfiguration:
+        return config if reloader is None else reloader.config
+
     starts = PluginStarts(verbs.profiles.plugins, verbs.limits, failures.note)
     queue = None if side is None else _queue(config, verbs, side)
     checks = _readiness_checks(verbs.readiness, starts, side)
@@ -461,7 +466,7 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
             side.leader.resign()
 
     health = Health(checks, alive, let_go)
-    _tell(metrics, config, waiting_pods, workers, side)
+    _tell(metrics, in_use, waiting_pods, workers, side)
     app: App
 
     @asynccontextmanager
@@ -489,7 +494,7 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
         limits=Limits(config.server.max_body_bytes, config.server.max_in_flight_bytes),
         more_routes=[
             *_waiting_pod_routes(config, waiting_pods, metrics),
-            *_decision_routes(config, verbs, queue),
+            *_decision_routes(config, verbs, queue, in_use),
         ],
         running=running,
     )
@@ -497,18 +502,33 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
     return app
 
 
+_INFO: Final[tuple[ScrapedGauge[ExtenderConfiguration], ...]] = (
+    ScrapedGauge(
+        "kubextend_build_info",
+        "1, with the versions of kubextend and of Python.",
+        lambda _: {(__version__, platform.python_version()): 1},
+        ("version", "python"),
+    ),
+    ScrapedGauge(
+        "kubextend_configuration_info",
+        "1, with a hash of the configuration that runs.",
+        lambda config: {config.sha256: 1},
+        ("sha256",),
+    ),
+)
+
+
 def _tell(
     metrics: Metrics,
-    config: ExtenderConfiguration,
+    in_use: Callable[[], ExtenderConfiguration],
     waiting_pods: WaitingPods,
     workers: ApiThreads,
     side: _ClusterSide | None,
 ) -> None:
     """Add what the parts of a server count to every scrape of the metrics."""
-    metrics.watch_waiting_pods(lambda: len(waiting_pods))
-    metrics.watch_threads("api", workers.use)
-    metrics.describe(__version__, platform.python_version())
-    metrics.configured(config.sha256)
+    metrics.scrape(waiting_pods.METRICS, lambda: waiting_pods)
+    metrics.scrape(THREADS, workers.use, pool="api")
+    metrics.scrape(_INFO, in_use)
     if side is not None:
         side.tell(metrics)
 
@@ -733,7 +753,10 @@ def _access(allowed: model.WaitingPods | model.Decisions, setting: str) -> Acces
 
 
 def _decision_routes(
-    config: ExtenderConfiguration, verbs: Verbs, queue: QueueController | None
+    config: ExtenderConfiguration,
+    verbs: Verbs,
+    queue: QueueController | None,
+    in_use: Callable[[], ExtenderConfiguration],
 ) -> list[Route]:
     readers = config.server.decisions
     if not readers.allowed_names and not readers.token_file:
@@ -750,7 +773,7 @@ def _decision_routes(
         not_ready,
         verbs.limits.breakers.health,
         config.queue.gate if config.queues else "",
-        lambda: verbs.metrics.configuration_sha256,
+        lambda: in_use().sha256,
         lambda: None if queue is None else (queue.election.leads, queue.counts()),
         lambda uid: "" if queue is None else queue.runner.why_waiting(uid),
     )

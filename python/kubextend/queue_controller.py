@@ -8,11 +8,11 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from kubextend import cluster, core
 from kubextend.config import ExtenderConfiguration
-from kubextend.metrics import Metrics
+from kubextend.metrics import Family, HistogramFamily, Metrics, ScrapedGauge
 from kubextend.profile import Profile, Profiles
 from kubextend.queue import (
     Failed,
@@ -26,6 +26,7 @@ from kubextend.queue import (
     Strategy,
     info_of,
 )
+from kubextend.verbs.plugin_failures import FAILURES
 
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
@@ -40,6 +41,16 @@ __all__ = [
 
 _LOGGER = logging.getLogger(__name__)
 
+_WAIT: Final = HistogramFamily(
+    "kubextend_queue_wait_seconds",
+    "From a pod's creation until its gate was taken off.",
+    (0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 14_400, 86_400),
+)
+_RELEASES: Final = Family(
+    "kubextend_queue_releases",
+    "Pods whose gate was to be taken off, by what became of them: released, gone, refused.",
+    ("result",),
+)
 _SAID_AGAIN_S: Final = 60.0
 _MOST_AT_ONCE: Final = 8
 """The most patches that remove gates at a time; more would not make kube-apiserver faster."""
@@ -124,6 +135,20 @@ class QueueController:
         election: decides by a Lease which replica removes scheduling gates.
     """
 
+    METRICS: ClassVar[tuple["ScrapedGauge[QueueController]", ...]] = (
+        ScrapedGauge(
+            "kubextend_queue_pods",
+            "Pods of the queue, by their state.",
+            lambda queue: queue.counts(),
+            ("state",),
+        ),
+        ScrapedGauge(
+            "kubextend_queue_leader",
+            "1 while this replica is the one that releases pods.",
+            lambda queue: queue.election.leads,
+        ),
+    )
+
     pods: cluster.Reflector[core.PodStore]
     runner: QueueRunner
     ungater: cluster.Ungater
@@ -175,15 +200,14 @@ class QueueController:
             on_pod=runner.observe,
             on_gone=runner.forget,
         )
-        metrics.watch_queue(
-            lambda: _counts(runner),
-            lambda: election.leads,
-        )
-        return cls(pods, runner, ungater, election)
+        made = cls(pods, runner, ungater, election)
+        metrics.histogram(_WAIT)
+        metrics.scrape(cls.METRICS, lambda: made)
+        return made
 
     def counts(self) -> dict[str, int]:
         """Return state of a pod in the queue -> how many pods are in it. Any thread may call."""
-        return _counts(self.runner)
+        return {state.value: number for state, number in self.runner.counts().items()}
 
     def start(self) -> None:
         """Start the queue's threads, which remove gates while this replica holds the Lease."""
@@ -199,10 +223,6 @@ class QueueController:
         self.election.stop()
 
 
-def _counts(runner: QueueRunner) -> dict[str, int]:
-    return {state.value: number for state, number in runner.counts().items()}
-
-
 def _tell(
     runner: QueueRunner, metrics: Metrics, pod: core.Pod, fate: cluster.Fate, why: str
 ) -> None:
@@ -213,9 +233,9 @@ def _tell(
     if fate is cluster.Fate.REFUSED_ONCE:
         runner.refused_once(pod)
         return
-    metrics.queue_releases(fate.name.lower()).inc()
+    metrics.counter(_RELEASES, fate.name.lower()).inc()
     if fate is cluster.Fate.RELEASED:
-        metrics.queue_wait.observe(max(0.0, time.time() - info_of(pod).timestamp))
+        metrics.histogram(_WAIT).observe(max(0.0, time.time() - info_of(pod).timestamp))
         runner.released(pod)
     elif fate is cluster.Fate.GONE:
         runner.gone(pod)
@@ -236,7 +256,7 @@ class _Failures:
         self._said_at_s: dict[tuple[str, str], float] = {}
 
     def failed(self, plugin: str, point: str, what: str, pods: str) -> None:
-        self._metrics.plugin_failures(plugin, point).inc()
+        self._metrics.counter(FAILURES, plugin, point).inc()
         now_s = time.monotonic()
         said_at_s = self._said_at_s.get((plugin, point))
         if said_at_s is None or now_s - said_at_s >= _SAID_AGAIN_S:

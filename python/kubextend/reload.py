@@ -8,11 +8,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from kubextend.config import ExtenderConfiguration, ResolvedProfile
 from kubextend.errors import ConfigError, Issue, KubextendError
-from kubextend.metrics import Metrics
+from kubextend.metrics import Family, Metrics, ScrapedGauge
 from kubextend.profile import PluginStarts, Profile
 from kubextend.verbs import Verbs
 from kubextend.verbs.plugin_failures import Failures
@@ -24,6 +24,11 @@ _LOOK_S: Final = 1.0
 _START_S: Final = 30.0
 # Verbs other than bind end long before this; of binds, the Reloader asks.
 _LAST_CALL_S: Final = 60.0
+_RELOADS: Final = Family(
+    "kubextend_configuration_reloads",
+    "Changes of the configuration file, by whether kubextend uses the new file.",
+    ("result",),
+)
 _AT_START_ONLY: Final = "this can change only at a start of kubextend"
 
 
@@ -106,6 +111,7 @@ class Reloader:
         tell: tells people why a changed file is refused, beside the log and the metrics.
         sleep: waits the given seconds.
         retired: replaced profiles whose plugins are not stopped yet.
+        refused: whether the file was refused as it is now.
     """
 
     config: ExtenderConfiguration
@@ -117,10 +123,22 @@ class Reloader:
     tell: Callable[[str], None]
     sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep
     retired: list[Profile] = field(default_factory=list)
+    refused: bool = False
     # The bytes of the file at the last look, and when it was last taken over or refused.
     _last: bytes = b""
     _settled: bytes = b""
     _missing: bool = False
+
+    METRICS: ClassVar[tuple["ScrapedGauge[Reloader]"]] = (
+        ScrapedGauge(
+            "kubextend_configuration_refused",
+            "1 if the configuration file was refused as it is now, and an older one is in use.",
+            lambda reloader: reloader.refused,
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        self.metrics.scrape(self.METRICS, lambda: self)
 
     async def watch(self) -> None:
         """Look at the file each second, until the task is cancelled."""
@@ -143,7 +161,7 @@ class Reloader:
             self._last = data
             return []
         self._settled = data
-        self.metrics.configuration_refused.set(0)
+        self.refused = False
         try:
             # Not what the file has by now: the next change may be half written already.
             new = await asyncio.to_thread(self.file.load, data)
@@ -159,14 +177,14 @@ class Reloader:
         else:
             names = _listed(sorted(profile.scheduler_name for profile in replaced))
             _LOGGER.info("the changed configuration file is in use; replaced profiles: %s", names)
-            self.metrics.reloads("taken").inc()
+            self.metrics.counter(_RELOADS, "taken").inc()
             return replaced
         return []
 
     def _refused(self, why: str) -> None:
         self.tell(f"the configuration file changed; the old one stays in use: {why}")
-        self.metrics.reloads("refused").inc()
-        self.metrics.configuration_refused.set(1)
+        self.metrics.counter(_RELOADS, "refused").inc()
+        self.refused = True
 
     def _bytes(self) -> bytes:
         """Return the bytes of the file; empty if it cannot be read, as while it is replaced."""
@@ -202,7 +220,6 @@ class Reloader:
         self.verbs.replace_profiles([*(running[name] for name in same), *made])
         instances = [(plugin.name, each.scheduler_name) for each in made for plugin in each.plugins]
         self.metrics.replace_plugin_registries({each.scheduler_name for each in gone}, instances)
-        self.metrics.configured(new.sha256)
         self.config = new
         return gone
 

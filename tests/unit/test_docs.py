@@ -229,19 +229,12 @@ def test_the_pages_name_only_what_there_is(kind: object, prefix: str) -> None:
     assert named - there == set()
 
 
-METRICS = (ROOT / "python/kubextend/metrics.py").read_text()
-
-
 def metric_names() -> set[str]:
-    """The names in metrics.py, those that a collector puts together from a prefix included."""
-    names: set[str] = set()
-    prefix = ""
-    for begun, added, whole in re.findall(
-        r'prefix, label = "(kubextend_\w+_)"|prefix \+ "(\w+)"|"(kubextend_\w+[a-z])"', METRICS
-    ):
-        prefix = begun or prefix
-        names |= {prefix + added} if added else {whole} if whole else set()
-    return names
+    """Return the names of the families that any module declares, but those of metric sources."""
+    text = "".join(path.read_text() for path in (ROOT / "python/kubextend").rglob("*.py"))
+    declared = r'(?:Family|ScrapedCounter|ScrapedGauge|writes_counted)\(\s*"(kubextend_\w+)"'
+    names = set(re.findall(declared, text))
+    return {name for name in names if not name.startswith("kubextend_prometheus_")}
 
 
 def test_the_pages_name_every_metric_and_no_other() -> None:

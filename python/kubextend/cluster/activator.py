@@ -12,10 +12,17 @@ import time
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from kubextend.cluster.api_call import STRATEGIC_MERGE, Call, is_addressable
-from kubextend.cluster.write_queue import TokenBucket, WaitingWrites, Write, WriteQueue, WriteStats
+from kubextend.cluster.write_queue import (
+    TokenBucket,
+    WaitingWrites,
+    Write,
+    WriteQueue,
+    WriteStats,
+    writes_counted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -46,6 +53,8 @@ class Activator:
         pod_interval_s: the least seconds between two patches of one pod.
         clock: returns the present time in monotonic seconds.
     """
+
+    METRICS: ClassVar = writes_counted("kubextend_activations", "Wake-ups of pods")
 
     def __init__(
         self,

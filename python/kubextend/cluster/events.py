@@ -14,7 +14,7 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import orjson
 
@@ -26,7 +26,14 @@ from kubextend.cluster.api_call import (
     is_addressable,
 )
 from kubextend.cluster.event_correlator import EventCorrelator
-from kubextend.cluster.write_queue import TokenBucket, WaitingWrites, Write, WriteQueue, WriteStats
+from kubextend.cluster.write_queue import (
+    TokenBucket,
+    WaitingWrites,
+    Write,
+    WriteQueue,
+    WriteStats,
+    writes_counted,
+)
 from kubextend.framework.events import PluginEvent, Regarding
 from kubextend.framework.informer import Owner
 
@@ -96,6 +103,8 @@ class EventRecorder:
         burst: how many Events may be sent without a pause.
         clock: returns the present time in monotonic seconds.
     """
+
+    METRICS: ClassVar = writes_counted("kubextend_held_pod_events", "Events about pods")
 
     def __init__(
         self,

@@ -12,11 +12,18 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from kubextend.cluster.api_call import STRATEGIC_MERGE, Call, is_addressable
 from kubextend.cluster.events import waiting_on_permit
-from kubextend.cluster.write_queue import TokenBucket, WaitingWrites, Write, WriteQueue, WriteStats
+from kubextend.cluster.write_queue import (
+    TokenBucket,
+    WaitingWrites,
+    Write,
+    WriteQueue,
+    WriteStats,
+    writes_counted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,6 +61,8 @@ class HeldPodMarker:
         pause_s: how many seconds a pod is held before it is marked.
         clock: returns the present time in monotonic seconds.
     """
+
+    METRICS: ClassVar = writes_counted("kubextend_held_pod_marks", "Marks of held pods")
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from kubextend.cluster.object_store import ObjectStore
+from kubextend.cluster.object_store import ObjectStats, ObjectStore
 from kubextend.cluster.reflector import Kind, Reflector
 from kubextend.errors import NotListedError, PluginError
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from kubextend.cluster.client import Cluster
-    from kubextend.cluster.object_store import Key, ObjectStats
-    from kubextend.cluster.reflector import ReflectorStats
+    from kubextend.cluster.object_store import Key
     from kubextend.framework.informer import (
         IndexFunction,
         Informer,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
         Owner,
         Resource,
     )
+    from kubextend.metrics import Metrics
 
     _Change: TypeAlias = tuple[KubeObject | None, KubeObject | None]
 
@@ -147,19 +147,12 @@ class _Followed:
         """The error of the last failed list or watch; None if a watch has succeeded since then."""
         return None if self._reflector is None else self._reflector.last_error
 
-    @property
-    def stats(self) -> ReflectorStats:
-        """The counts of the reflector, for metrics."""
-        assert self._reflector is not None  # noqa: S101  only a test has no cluster
-        return self._reflector.stats
-
-    def held(self) -> ObjectStats:
-        """Return how many objects and bytes the store holds, for metrics."""
-        return self.store.stats()
-
-    def age_s(self) -> float | None:
-        """Return the seconds since the API last sent anything of the resource; None: not yet."""
-        return None if self._reflector is None else self._reflector.age_s()
+    def add_metrics(self, metrics: Metrics) -> None:
+        """Add the reflector's counts and what the store holds to every scrape."""
+        reflector, resource = self._reflector, str(self.resource)
+        assert reflector is not None  # noqa: S101  only a test has no cluster
+        metrics.scrape(reflector.METRICS, lambda: reflector, resource=resource)
+        metrics.scrape(ObjectStats.METRICS, self.store.stats, resource=resource)
 
     def why_not_synced(self) -> str:
         """Return why plugins cannot read the objects now, in words that do not vary."""

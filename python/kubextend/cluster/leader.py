@@ -12,7 +12,7 @@ import threading
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, Self
 
 from kubextend.cluster.api_call import (
     STRATEGIC_MERGE,
@@ -23,6 +23,7 @@ from kubextend.cluster.api_call import (
 )
 from kubextend.cluster.election import Election
 from kubextend.errors import ClusterError
+from kubextend.metrics import ScrapedGauge
 
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
@@ -109,6 +110,14 @@ class Leader:
         pods: the watch of all pods; None: nobody counts pods.
         work: what the replica does while it leads.
     """
+
+    METRICS: ClassVar[tuple[ScrapedGauge[Leader]]] = (
+        ScrapedGauge(
+            "kubextend_leader",
+            "1 while this replica leads: it alone decides where plugins keep state.",
+            lambda leader: leader.leads,
+        ),
+    )
 
     def __init__(
         self, cluster: Cluster, election: Election, pod: PodName, pods: Watch | None, work: Work

@@ -10,13 +10,14 @@ import logging
 import re
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import orjson
 
 from kubextend.errors import WireError
 from kubextend.framework.informer import MAX_OBJECT_BYTES, KubeObject, truncated
 from kubextend.logs import AtMost
+from kubextend.metrics import ScrapedGauge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -72,6 +73,14 @@ class ObjectStats:
         objects: the number of objects.
         bytes: the bytes of their JSON, without ``managedFields`` and without what is not kept.
     """
+
+    # Scraped with the label ``resource``.
+    METRICS: ClassVar[tuple[ScrapedGauge[ObjectStats], ...]] = (
+        ScrapedGauge("kubextend_informer_objects", "Objects kept.", lambda stats: stats.objects),
+        ScrapedGauge(
+            "kubextend_informer_bytes", "Bytes of the objects' JSON.", lambda stats: stats.bytes
+        ),
+    )
 
     objects: int
     bytes: int

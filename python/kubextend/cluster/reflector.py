@@ -11,7 +11,7 @@ import random
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from kubextend.cluster.api_call import (
     GONE,
@@ -24,6 +24,7 @@ from kubextend.cluster.api_call import (
 )
 from kubextend.cluster.debounce import Debounce
 from kubextend.errors import ClusterError, WireError
+from kubextend.metrics import ScrapedCounter, ScrapedGauge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -203,6 +204,33 @@ class Reflector(Generic[_Store]):
         clock: returns the present time in monotonic seconds.
         rng: random numbers that vary the pauses between attempts.
     """
+
+    stats: ReflectorStats
+    # Scraped with the label ``resource``.
+    METRICS: ClassVar[tuple[ScrapedGauge[Reflector[Any]], ...]] = (
+        ScrapedCounter("kubextend_reflector_lists", "Lists begun.", lambda each: each.stats.lists),
+        ScrapedCounter(
+            "kubextend_reflector_watches", "Watches begun.", lambda each: each.stats.watches
+        ),
+        ScrapedCounter(
+            "kubextend_reflector_events", "Events taken in.", lambda each: each.stats.events
+        ),
+        ScrapedCounter(
+            "kubextend_reflector_failures",
+            "Lists and watches that failed.",
+            lambda each: each.stats.failures,
+        ),
+        ScrapedGauge(
+            "kubextend_reflector_synced",
+            "1 after the first list, unless the API no longer serves the objects.",
+            lambda each: each.synced and not each.missing,
+        ),
+        ScrapedGauge(
+            "kubextend_reflector_age_seconds",
+            "Since the API last sent any of the objects.",
+            lambda each: each.age_s(),
+        ),
+    )
 
     def __init__(  # noqa: PLR0913 - clock and rng are for tests
         self,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import heapq
 import logging
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
 from kubextend.cluster.api_call import CONFLICT, NOT_FOUND, RefusedError, UnreachableError
 from kubextend.cluster.fair_order import Turns
 from kubextend.errors import TruncatedPodError
+from kubextend.metrics import ScrapedCounter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +46,17 @@ class WriteStats:
     gone: int = 0
     failed: int = 0
     dropped: int = 0
+
+
+def writes_counted(name: str, what: str) -> tuple[ScrapedCounter[WriteStats]]:
+    """Return the metric family of a write queue's calls, by their result.
+
+    Args:
+        name: the name of the family.
+        what: what the calls write.
+    """
+    text = f"{what}: sent, gone (with their pod), failed, dropped (never tried)."
+    return (ScrapedCounter(name, text, asdict, ("result",)),)
 
 
 @dataclass(frozen=True, slots=True)

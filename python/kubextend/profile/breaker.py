@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
+from kubextend.metrics import ScrapedGauge
+
 __all__ = ["Admission", "Breakers", "PluginHealth"]
 
 _LOGGER = logging.getLogger(__name__)
@@ -45,6 +47,22 @@ class PluginHealth:
 
     open: bool
     stuck_threads: int
+
+
+HEALTH: Final[tuple[ScrapedGauge[dict[str, PluginHealth]], ...]] = (
+    ScrapedGauge(
+        "kubextend_plugin_breaker_open",
+        "1 while the breaker is open.",
+        lambda health: {plugin: each.open for plugin, each in health.items()},
+        ("plugin",),
+    ),
+    ScrapedGauge(
+        "kubextend_plugin_stuck_threads",
+        "Calls given up that have not returned.",
+        lambda health: {plugin: each.stuck_threads for plugin, each in health.items()},
+        ("plugin",),
+    ),
+)
 
 
 @dataclass(slots=True)

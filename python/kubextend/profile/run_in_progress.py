@@ -9,8 +9,8 @@ from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kubextend.errors import PluginError
-from kubextend.metrics import PluginCallMetrics
 from kubextend.profile.breaker import Admission, Breakers
+from kubextend.profile.plugin_call_metrics import PluginCallMetrics
 
 if TYPE_CHECKING:
     from kubextend import core

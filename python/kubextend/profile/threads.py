@@ -14,16 +14,42 @@ from contextvars import Context, copy_context
 from enum import Enum, auto
 from functools import partial
 from queue import SimpleQueue
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
-from kubextend.metrics import ThreadUse
+from kubextend.metrics import ScrapedGauge
 
-__all__ = ["Job", "Threads"]
+__all__ = ["THREADS", "Job", "ThreadUse", "Threads"]
 
 _T = TypeVar("_T")
 
 _MOST_FRAMES: Final = 20
 _MOST_STACK_CHARS: Final = 4000
+
+
+class ThreadUse(NamedTuple):
+    """How many threads of a pool work now.
+
+    Attributes:
+        busy: how many threads run a call; abandoned threads do not count.
+        most: the most threads that run calls at a time.
+        waiting: how many calls wait for a thread.
+    """
+
+    busy: int
+    most: int
+    waiting: int
+
+
+# Scraped with the label ``pool``.
+THREADS: Final[tuple[ScrapedGauge[ThreadUse], ...]] = (
+    ScrapedGauge("kubextend_threads_busy", "Threads that run a call.", lambda use: use.busy),
+    ScrapedGauge("kubextend_threads_limit", "The most threads that run.", lambda use: use.most),
+    ScrapedGauge(
+        "kubextend_threads_waiting_calls",
+        "Calls that wait for a thread.",
+        lambda use: use.waiting,
+    ),
+)
 
 
 class _Phase(Enum):

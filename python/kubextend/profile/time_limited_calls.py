@@ -7,18 +7,19 @@ its place, and kubextend drops the late result.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
 from typing import Final, Generic, TypeVar
 
 from kubextend.errors import PluginError
-from kubextend.metrics import PluginCallMetrics, ThreadUse
-from kubextend.profile.breaker import Breakers
+from kubextend.metrics import Metrics
+from kubextend.profile.breaker import HEALTH, Breakers
 from kubextend.profile.guarded_calls import about
+from kubextend.profile.plugin_call_metrics import PluginCallMetrics
 from kubextend.profile.run_in_progress import PluginCall, Run
-from kubextend.profile.threads import Job, Threads
+from kubextend.profile.threads import THREADS, Job, Threads
 
 __all__ = ["HungError", "LimitedCall", "PluginLimits"]
 
@@ -44,24 +45,28 @@ class PluginLimits:
 
     Args:
         clock: returns the present time in monotonic seconds.
-        metrics: counts the calls of plugins; None: new metrics.
+        metrics: gets the metrics of plugins' calls, breakers and threads; None: new metrics.
 
     Attributes:
         breakers: the breakers of all plugins.
         clock: the argument ``clock``.
-        metrics: the argument ``metrics``.
+        metrics: counts the calls of plugins.
     """
 
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
-        metrics: PluginCallMetrics | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self.breakers = Breakers(clock)
         self.clock = clock
-        self.metrics = PluginCallMetrics() if metrics is None else metrics
+        metrics = Metrics() if metrics is None else metrics
+        self.metrics = PluginCallMetrics(metrics)
+        metrics.scrape(HEALTH, self.breakers.health)
         self._verb_threads = Threads(_VERB_THREADS, "verb")
         self._binding_threads = Threads(_BINDING_THREADS, "binding")
+        metrics.scrape(THREADS, self._verb_threads.use, pool="verb")
+        metrics.scrape(THREADS, self._binding_threads.use, pool="binding")
 
     def start(self, work: Callable[[Run], _T]) -> "LimitedCall[_T]":
         """Begin the work for a request on a thread, and return the call, which may be abandoned.
@@ -74,11 +79,6 @@ class PluginLimits:
     def run(self) -> Run:
         """Return a new run, for work that calls plugins."""
         return Run(self.breakers, self.clock, self.metrics)
-
-    @property
-    def thread_pools(self) -> Mapping[str, Callable[[], ThreadUse]]:
-        """The pools of threads by their names, each as a function that returns its use."""
-        return {"verb": self._verb_threads.use, "binding": self._binding_threads.use}
 
     def within(self, seconds: float | None, work: Callable[[], _T]) -> _T:
         """Call ``work`` on a thread, block until it ends, and return its result.

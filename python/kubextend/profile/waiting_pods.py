@@ -13,11 +13,12 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import ClassVar, Final
 
 from kubextend import core
 from kubextend.config import Duration
 from kubextend.framework.status import Status
+from kubextend.metrics import ScrapedGauge
 
 __all__ = ["MAX_PERMIT_WAIT_S", "WaitingPod", "WaitingPods"]
 
@@ -153,6 +154,10 @@ class WaitingPods:
         max_pods: the most pods held at a time.
         max_pods_per_namespace: the most pods of one namespace held at a time.
     """
+
+    METRICS: ClassVar[tuple["ScrapedGauge[WaitingPods]"]] = (
+        ScrapedGauge("kubextend_waiting_pods", "Pods that Permit holds.", len),
+    )
 
     def __init__(
         self,

@@ -15,9 +15,9 @@ from starlette.datastructures import Headers
 from starlette.types import Scope, Send
 
 from kubextend.errors import KubextendError
-from kubextend.metrics import Metrics
+from kubextend.metrics import Family, Metrics
 from kubextend.server.connection.asgi_extension import connection_of
-from kubextend.server.reply import RefusedError, refuse
+from kubextend.server.reply import REFUSED, RefusedError, refuse
 
 __all__ = ["Access", "TokenFile", "refuse_caller"]
 
@@ -26,6 +26,11 @@ _LOGGER = logging.getLogger(__name__)
 _MOST_FILE_BYTES: Final = 64 * 1024
 # 16 random letters and digits hold 95 bits.
 _LEAST_TOKEN_CHARS: Final = 16
+_LOGINS_REFUSED: Final = Family(
+    "kubextend_logins_refused",
+    "Callers of the pages for people whose token or certificate was refused, by status.",
+    ("status",),
+)
 _CHALLENGE: Final = ((b"www-authenticate", b"Bearer"),)
 
 
@@ -121,7 +126,7 @@ class Access:
         try:
             return await self._allowed(scope)
         except RefusedError as refused:
-            metrics.logins_refused(str(refused.status)).inc()
+            metrics.counter(_LOGINS_REFUSED, str(refused.status)).inc()
             raise
 
     async def _allowed(self, scope: Scope) -> str:
@@ -145,7 +150,7 @@ async def refuse_caller(send: Send, refused: RefusedError, metrics: Metrics) -> 
 
     Status 401 asks for a bearer token, as HTTP demands (RFC 9110, section 15.5.2).
     """
-    metrics.refused(str(refused.status)).inc()
+    metrics.counter(REFUSED, str(refused.status)).inc()
     await refuse(send, refused, _CHALLENGE if refused.status == 401 else ())  # noqa: PLR2004  Unauthorized
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-from kubextend.metrics import ThreadUse
+from kubextend.profile.threads import ThreadUse
 
 __all__ = ["ApiThreads"]
 

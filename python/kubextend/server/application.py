@@ -22,6 +22,7 @@ from kubextend.server.connection.body_reader import BodyReader
 from kubextend.server.connection.bytes_in_flight import BytesInFlight
 from kubextend.server.freed_memory import FreedMemory
 from kubextend.server.health import Health, health_routes
+from kubextend.server.reply import REFUSED
 from kubextend.server.verb_endpoint import VerbEndpoint
 from kubextend.verbs import Verbs
 
@@ -83,8 +84,7 @@ def application(
         limits.in_flight_bytes, "server.maxInFlightBytes", limits.reserved_bytes
     )
     freed = FreedMemory(pool, in_flight.highest_count)
-    verbs.metrics.in_flight.set_function(lambda: in_flight.count)
-    verbs.metrics.in_flight_limit.set(limits.in_flight_bytes)
+    verbs.metrics.scrape(in_flight.METRICS, lambda: in_flight)
 
     paths: dict[VerbName, str] = {name: f"{path.rstrip('/')}/{name}" for name in get_args(VerbName)}
     endpoints = {
@@ -162,7 +162,7 @@ class Application(Starlette):
                     "kubextend check FILE --scheduler FILE says where that file differs",
                     request.url.path,
                 )
-            metrics.refused(str(error.status_code)).inc()
+            metrics.counter(REFUSED, str(error.status_code)).inc()
             return _refusal(request, error)
 
         verbs = [Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()]

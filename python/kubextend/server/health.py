@@ -11,13 +11,23 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from kubextend.metrics import Metrics
+from kubextend.metrics import Metrics, ScrapedGauge
 
 __all__ = ["Check", "Health", "health_routes"]
 
 _LEAST_RENDER_GAP_S: Final = 1.0
 _MOST_QUERY_BYTES: Final = 64
 _MOST_BODY_BYTES: Final = 4096
+
+# Labels as those of kubernetes_healthcheck.
+_CONDITIONS: Final[tuple[ScrapedGauge[dict[tuple[str, ...], bool]]]] = (
+    ScrapedGauge(
+        "kubextend_healthcheck",
+        "1 while a condition of the probe livez or readyz holds.",
+        lambda conditions: conditions,
+        ("type", "name"),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +70,12 @@ class Health:
         self._shutting_down = True
         self._on_shut_down()
 
-    def conditions(self) -> list[tuple[str, str, bool]]:
-        """Return each condition: the probe, the condition's name, and whether it holds now."""
+    def conditions(self) -> dict[tuple[str, ...], bool]:
+        """Return (probe, name of a condition) -> whether the condition holds now."""
         probes = (("livez", self._alive), ("readyz", self._ready))
-        return [
-            (probe, check.name, not check.why_not()) for probe, checks in probes for check in checks
-        ]
+        return {
+            (probe, check.name): not check.why_not() for probe, checks in probes for check in checks
+        }
 
     def livez(self, *, verbose: bool) -> tuple[int, str]:
         """Return the HTTP status and text of ``/livez``; the text names each failing check."""
@@ -151,7 +161,9 @@ class _MetricsPage:
         finally:
             self._next = None
         self._not_before_s = loop.time() + _LEAST_RENDER_GAP_S
-        self._metrics.note_health(self._health.conditions())
+        # Conditions may be asked on the event loop only, and the text is rendered on a thread.
+        conditions = self._health.conditions()
+        self._metrics.scrape(_CONDITIONS, lambda: conditions)
         return await asyncio.to_thread(self._metrics.render)
 
 

@@ -14,18 +14,19 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar, Final, cast
 
 import uvicorn
 from uvicorn.server import ServerState
 
 from kubextend.errors import KubextendError
-from kubextend.metrics import Histogram, Metrics
+from kubextend.metrics import Family, Histogram, HistogramFamily, Metrics, ScrapedGauge, exponential
 from kubextend.server.application import Application
 from kubextend.server.connection.deadlines import Deadlines
 from kubextend.server.connection.http_connection import ConnectionSettings, HttpConnection
 from kubextend.server.connection.tls import TlsFiles, TlsReloader
 from kubextend.server.health import Health
+from kubextend.server.reply import REFUSED
 
 __all__ = ["Listener", "Service"]
 
@@ -43,6 +44,25 @@ _LAG_LOOK_S = 0.25
 _MOST_DESCRIPTORS = 65_536
 
 _LOGGER = logging.getLogger(__name__)
+
+_LAG: Final = HistogramFamily(
+    "kubextend_event_loop_lag_seconds",
+    "How late the event loop was to run a task that was due.",
+    exponential(0.001, 2, 13),
+)
+_CONNECTIONS_REFUSED: Final = Family(
+    "kubextend_connections_refused",
+    "Connections that were closed at once, as their listener had as many as it may.",
+    ("listener",),
+)
+_FAILED_HANDSHAKES: Final = Family(
+    "kubextend_tls_handshakes_failed", "Connections that ended because their TLS handshake failed."
+)
+_CERTIFICATE_RELOADS: Final = Family(
+    "kubextend_certificate_reloads",
+    "TLS files that were found changed, by whether they could be used: ok, error.",
+    ("result",),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +134,12 @@ class Service:
         self._health = health
         self._announce = announce
         self._metrics = metrics or Metrics()
+        self._metrics.scrape(_CERTIFICATE, lambda: self._servers)
+        self._failed_handshakes = self._metrics.counter(_FAILED_HANDSHAKES)
+        # A rate of a counter that is not there before its first event does not show that event.
+        self._reloads = [
+            self._metrics.counter(_CERTIFICATE_RELOADS, result) for result in ("error", "ok")
+        ]
         self._bindings_under_way = bindings_under_way
         self._sends_away = sends_away
         self._drain_s = drain_s
@@ -172,26 +198,21 @@ class Service:
             listener.keep_alive_s,
             listener.most_connections,
             is_draining=lambda: self._draining or self._sends_away(),
-            on_refused=lambda status: self._metrics.refused(str(int(status))).inc(),
+            on_refused=lambda status: self._metrics.counter(REFUSED, str(int(status))).inc(),
             on_full=partial(self._note_full, listener),
         )
         tls = None
         if listener.tls is not None:
-            tls = reloader = TlsReloader(
+            tls = TlsReloader(
                 listener.tls,
-                self._metrics.certificate_reload,
+                lambda loaded: self._reloads[loaded].inc(),
                 most_connections=listener.most_connections + _HANDSHAKES,
                 on_full=partial(self._note_full, listener),
                 on_failed=partial(self._note_failed_handshake, listener),
             )
-            self._metrics.certificate_not_after.set_function(lambda: reloader.not_after_s)
         config = _uvicorn_config(listener, settings, tls, max(1, _GRACE_S - int(self._drain_s)))
         server = _Server(listener, bound, config, tls, self._end_without_bindings)
-        self._metrics.watch_connections(
-            listener.name,
-            lambda: len(server.server_state.connections),
-            listener.most_connections,
-        )
+        self._metrics.scrape(server.METRICS, lambda: server, listener=listener.name)
         return server
 
     def _end_without_bindings(self) -> None:
@@ -220,7 +241,7 @@ class Service:
         return True
 
     def _note_full(self, listener: Listener) -> None:
-        self._metrics.connections_refused(listener.name).inc()
+        self._metrics.counter(_CONNECTIONS_REFUSED, listener.name).inc()
         if self._is_to_be_said("full"):
             _LOGGER.error(
                 "a connection to the %s was closed: %d are open, and no more may be",
@@ -229,7 +250,7 @@ class Service:
             )
 
     def _note_failed_handshake(self, listener: Listener, why: str) -> None:
-        self._metrics.failed_handshakes.inc()
+        self._failed_handshakes.inc()
         if self._is_to_be_said("failed handshake"):
             _LOGGER.warning(
                 "a TLS handshake on the %s failed: %s; kube-scheduler's log has its side",
@@ -258,7 +279,7 @@ class Service:
                 group.create_task(self._announce_when_started())
                 watching = [
                     group.create_task(_watch_descriptors(_DESCRIPTORS_LOOK_S)),
-                    group.create_task(_watch_lag(self._metrics.loop_lag)),
+                    group.create_task(_watch_lag(self._metrics.histogram(_LAG))),
                 ]
                 watching += [
                     group.create_task(server.tls.watch(self._tls_look_s))
@@ -283,6 +304,21 @@ class Service:
 class _Server(uvicorn.Server):
     """A uvicorn server on a bound socket, which leaves signals to the ``Service``."""
 
+    most_connections: int
+    # Scraped with the label ``listener``.
+    METRICS: ClassVar[tuple["ScrapedGauge[_Server]", ...]] = (
+        ScrapedGauge(
+            "kubextend_connections",
+            "Open connections.",
+            lambda server: len(server.server_state.connections),
+        ),
+        ScrapedGauge(
+            "kubextend_connections_limit",
+            "The most connections that may be open.",
+            lambda server: server.most_connections,
+        ),
+    )
+
     def __init__(
         self,
         listener: Listener,
@@ -293,6 +329,7 @@ class _Server(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self.url = listener.url(bound.getsockname()[1])
+        self.most_connections = listener.most_connections
         self.tls = tls
         self.accepting = asyncio.Event()
         self._socket = bound
@@ -328,6 +365,15 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         # uvicorn raises a signal again at its end, and the process would not exit with 0.
         yield
+
+
+_CERTIFICATE: Final[tuple[ScrapedGauge[list[_Server]]]] = (
+    ScrapedGauge(
+        "kubextend_certificate_not_after_seconds",
+        "When the certificate of the verbs' listener ends, in seconds of Unix time; 0 without.",
+        lambda servers: max((each.tls.not_after_s for each in servers if each.tls), default=0.0),
+    ),
+)
 
 
 def _uvicorn_config(

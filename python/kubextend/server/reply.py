@@ -6,9 +6,16 @@ from typing import Final
 import orjson
 from starlette.types import Send
 
+from kubextend.metrics import Family
 from kubextend.verbs.answer import Body
 
-__all__ = ["RefusedError", "error_body", "refuse", "reply"]
+__all__ = ["REFUSED", "RefusedError", "error_body", "refuse", "reply"]
+
+REFUSED: Final = Family(
+    "kubextend_requests_refused",
+    "Requests answered with a status other than 200, by that status.",
+    ("status",),
+)
 
 _Header = tuple[bytes, bytes]
 

@@ -4,22 +4,39 @@ import asyncio
 import logging
 import time
 from http import HTTPStatus
+from typing import Final
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from kubextend.errors import WireError
-from kubextend.metrics import Metrics
+from kubextend.metrics import HistogramFamily, Metrics
 from kubextend.server.cancel_on_disconnect import cancel_on_disconnect
 from kubextend.server.connection.body_reader import BodyReader
 from kubextend.server.connection.bytes_in_flight import BytesInFlight, Share
-from kubextend.server.reply import RefusedError, refuse, reply
+from kubextend.server.reply import REFUSED, RefusedError, refuse, reply
 from kubextend.verbs.answer import Answer
 from kubextend.verbs.verb_interface import Verb
 
-__all__ = ["VerbEndpoint"]
+__all__ = ["BODY_BYTES", "DURATION", "VerbEndpoint"]
 
 _LOGGER = logging.getLogger(__name__)
+_MILLISECOND: Final = 0.001
+# kube-scheduler's scheduling_algorithm_duration_seconds has ExponentialBuckets(0.001, 2, 15)
+# (kubernetes v1.36 pkg/scheduler/metrics/metrics.go). Five more buckets halve the millisecond,
+# because most answers of a names-mode verb take less.
+DURATION: Final = HistogramFamily(
+    "kubextend_verb_duration_seconds",
+    "From the whole body read to the answer ready.",
+    tuple(_MILLISECOND * 2.0**power for power in range(-5, 15)),
+    ("verb",),
+)
+BODY_BYTES: Final = HistogramFamily(
+    "kubextend_request_body_bytes",
+    "Bytes of a request body.",
+    tuple(1024.0 * 4.0**power for power in range(11)),
+    ("verb",),
+)
 _INTERNAL = "kubextend failed internally; its log says where"
 
 
@@ -28,7 +45,7 @@ class VerbEndpoint:
 
     Args:
         verb: the verb to run.
-        metrics: count the requests.
+        metrics: counts the requests.
         bodies: reads bodies within their limits.
         in_flight: the bytes of the requests of all verbs.
     """
@@ -38,8 +55,8 @@ class VerbEndpoint:
     ) -> None:
         self._verb = verb
         self._metrics = metrics
-        self._body_bytes = metrics.body_bytes(verb.name)
-        self._duration = metrics.duration(verb.name)
+        self._body_bytes = metrics.histogram(BODY_BYTES, verb.name)
+        self._duration = metrics.histogram(DURATION, verb.name)
         self._bodies = bodies
         self._in_flight = in_flight
 
@@ -54,7 +71,7 @@ class VerbEndpoint:
             # Only the end of the server cancels a request; uvicorn would log a traceback.
             await self._refuse(send, RefusedError(503, "kubextend is shutting down"))
         except RefusedError as refused:
-            self._metrics.refused(str(refused.status)).inc()
+            self._metrics.counter(REFUSED, str(refused.status)).inc()
             await self._refuse(send, refused)
         else:
             await reply(send, self._status_of(answer), answer.body)
@@ -65,7 +82,7 @@ class VerbEndpoint:
         """Return 200; if the verb abstains, a status by which kube-scheduler's call fails."""
         if not answer.abstains:
             return HTTPStatus.OK
-        self._metrics.refused(str(HTTPStatus.NOT_IMPLEMENTED.value)).inc()
+        self._metrics.counter(REFUSED, str(HTTPStatus.NOT_IMPLEMENTED.value)).inc()
         return HTTPStatus.NOT_IMPLEMENTED
 
     async def _refuse(self, send: Send, refused: RefusedError) -> None:

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from kubextend.decisions import waiting_json
 from kubextend.framework.handle import HeldPod, HeldPods
-from kubextend.metrics import Metrics
+from kubextend.metrics import Family, Metrics
 from kubextend.server.access import Access, refuse_caller
 from kubextend.server.connection.body_reader import BodyReader
 from kubextend.server.reply import RefusedError, reply
@@ -26,6 +26,11 @@ __all__ = ["waiting_pod_routes"]
 
 _LOGGER = logging.getLogger(__name__)
 
+_REQUESTS: Final = Family(
+    "kubextend_waiting_pod_requests",
+    "Requests about waiting pods that did what they asked for: list, allow, reject.",
+    ("action",),
+)
 _BODIES: Final = BodyReader(64 * 1024)
 # The reason may become a part of an Event's note, which is limited to 1,024 characters.
 _MOST_REASON_CHARS: Final = 1024
@@ -78,7 +83,7 @@ class _Endpoint:
         except RefusedError as refused:
             await refuse_caller(send, refused, self._metrics)
         else:
-            self._metrics.waiting_pod_requests(self._name).inc()
+            self._metrics.counter(_REQUESTS, self._name).inc()
             await reply(send, 200, orjson.dumps(answer, option=_TIMES))
 
 

@@ -492,7 +492,7 @@ def _made(
         ports,
         metrics,
         waiting_pods=waiting_pods_of(config),
-        limits=PausedLimits(clock, metrics.plugin_calls),
+        limits=PausedLimits(clock, metrics),
         clock=clock,
     )
     handle = handle_of(config, ports, memory, metrics)

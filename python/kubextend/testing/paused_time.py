@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from kubextend.metrics import PluginCallMetrics
+from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits
 
 __all__ = ["Clock", "PausedLimits", "PausedLoop"]
@@ -58,7 +58,7 @@ class PausedLimits(PluginLimits):
         metrics: counts the calls of plugins.
     """
 
-    def __init__(self, clock: Clock, metrics: PluginCallMetrics) -> None:
+    def __init__(self, clock: Clock, metrics: Metrics) -> None:
         super().__init__(clock, metrics)
         self._paused = clock
 

@@ -15,6 +15,7 @@ from kubextend.errors import ClusterError, PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import NO_ANNOTATIONS, Binder
 from kubextend.framework.status import Status
+from kubextend.metrics import HistogramFamily, exponential
 from kubextend.profile import BindingCycle, BindTime, Profile
 from kubextend.profile.run_in_progress import Run
 from kubextend.verbs.answer import Answer, Body, binding
@@ -24,13 +25,20 @@ from kubextend.verbs.context import Context
 from kubextend.verbs.decision_records import VerbCall, short
 from kubextend.verbs.group_places import MOST_LOOKS
 from kubextend.verbs.plugin_failures import sentence
-from kubextend.verbs.request_counts import counting
+from kubextend.verbs.request_counts import ATTEMPTS, counting
 from kubextend.verbs.unbound_pod_records import Attempt
 from kubextend.verbs.verb_interface import OnJob
 
 __all__ = ["BindVerb"]
 
 _LOGGER = logging.getLogger(__name__)
+
+_BINDING: Final = HistogramFamily(
+    "kubextend_binding_api_duration_seconds",
+    "From the call of the Kubernetes API that binds a pod to its result, with all retries.",
+    exponential(0.001, 2, 15),
+    ("result",),
+)
 _NO_BINDER = (
     "kubextend cannot bind: it has no access to the Kubernetes API; configure `cluster`, or take "
     "bindVerb out of kube-scheduler's extender entry"
@@ -200,7 +208,7 @@ class BindVerb:
         result = "bound" if answer.result != "error" else "error"
         if request.permit_said is not None:
             result = "rejected"
-        self._context.metrics.attempts(self.name, name, result).inc()
+        self._context.metrics.counter(ATTEMPTS, self.name, name, result).inc()
 
     def _record_begin(self, request: _Request, pod: core.Pod | None) -> None:
         """Record that a bind has begun: people ask why a pod is not bound while Permit holds it."""
@@ -401,7 +409,7 @@ class BindVerb:
                 result = "ok"
             finally:
                 seconds = time.monotonic() - began_s
-                self._context.metrics.binding_seconds(result).observe(seconds)
+                self._context.metrics.histogram(_BINDING, result).observe(seconds)
 
         binding_of = f"{args.pod_namespace}/{args.pod_name} to node {args.node}"
         self._bindings.add(binding_of)

@@ -11,13 +11,17 @@ from typing import Final, NamedTuple
 from kubextend import core
 from kubextend.errors import TruncatedPodError
 from kubextend.framework.handle import NodeSource, PodSource
-from kubextend.metrics import Metrics
+from kubextend.metrics import Family, Metrics
 from kubextend.verbs.bind_node_check import NOT_KNOWN
 
 __all__ = ["Guard"]
 
 _LOGGER = logging.getLogger(__name__)
 
+_REFUSALS: Final = Family(
+    "kubextend_guard_refusals",
+    "Bindings that the guard prevented: the node had no room, or nobody could tell.",
+)
 _NOT_LISTED: Final = "kubextend is not ready: nodes and pods are not listed yet"
 _NOT_COUNTED: Final = "the pod was deleted, or is bound to another node"
 _TOO_LARGE: Final = "the pod is too large to see whether it fits"
@@ -58,7 +62,7 @@ class Guard:
     def __init__(self, nodes: NodeSource, pods: PodSource, metrics: Metrics) -> None:
         self._nodes = nodes
         self._pods = pods
-        self._metrics = metrics
+        self._refusals = metrics.counter(_REFUSALS)
 
     def why_not(self, uid: str, node: str) -> str:
         """Return why a pod must not be bound to a node; empty if the node has room for the pod.
@@ -69,7 +73,7 @@ class Guard:
         """
         why = self._why_not(uid, node)
         if why:
-            self._metrics.guard_refusals.inc()
+            self._refusals.inc()
         return why
 
     def _why_not(self, uid: str, node: str) -> str:

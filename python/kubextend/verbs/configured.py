@@ -16,7 +16,7 @@ from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, Profile, Profiles, WaitingPods
 from kubextend.verbs.context import Context, ExtenderSettings
 from kubextend.verbs.decision_records import Decisions
-from kubextend.verbs.kept_between_calls import Memory
+from kubextend.verbs.kept_between_calls import NODE_STORE, Memory
 from kubextend.verbs.verbs import Verbs
 
 __all__ = ["build_verbs", "handle_of", "memory_of", "profile_of", "waiting_pods_of"]
@@ -45,7 +45,7 @@ def build_verbs(
     """
     metrics = metrics or Metrics()
     memory = memory or memory_of(config, ports, metrics, waiting_pods=waiting_pods_of(config))
-    metrics.watch_store("request", memory.request_store.stats)
+    metrics.scrape(NODE_STORE, memory.request_store.stats, store="request")
     handle = handle or handle_of(config, ports, memory, metrics)
     profiles = Profiles.of(profile_of(config, each, handle) for each in config.resolved)
     settings = _extender_settings(config)

@@ -14,6 +14,7 @@ from kubextend.verbs.context import Context
 from kubextend.verbs.decision_records import VerbCall, Verdicts
 from kubextend.verbs.group_places import fit_member, is_member
 from kubextend.verbs.plugin_failures import sentence
+from kubextend.verbs.request_counts import ATTEMPTS, NODES
 from kubextend.verbs.stable_reasons import Entry, entries_of
 from kubextend.verbs.unbound_pod_records import Attempt
 
@@ -81,7 +82,7 @@ class FilterVerb:
         args = request.args
         if args.nodes is None or args.pod is None:
             return filter_error(_NO_NODES if args.nodes is None else _NO_POD)
-        self._context.metrics.nodes(self.name).observe(len(args.nodes))
+        self._context.metrics.histogram(NODES, self.name).observe(len(args.nodes))
         profile = self._context.profiles.for_pod(args.pod)
         if profile is not None and (said := self._unplaced.why_not_tried(args.pod.uid)):
             # Evicting pods would not change Permit's answer, so every node is unresolvable.
@@ -164,7 +165,7 @@ class FilterVerb:
         return Answer(args.filter_answer(entries, self._context.memory.pool))
 
     def _count(self, profile: Profile, result: str) -> None:
-        self._context.metrics.attempts(self.name, profile.scheduler_name, result).inc()
+        self._context.metrics.counter(ATTEMPTS, self.name, profile.scheduler_name, result).inc()
 
     def _record_nodes(
         self, request: FilterRequest, pod: core.Pod, outcome: FilterOutcome, told: Sequence[Entry]

@@ -21,11 +21,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from kubextend import core
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
+from kubextend.metrics import ScrapedGauge
 from kubextend.profile import FilterOutcome, Profile
 from kubextend.verbs.filter_again import GoesOn
 from kubextend.verbs.memory_bounded_map import KeptPods
@@ -139,6 +140,14 @@ class GroupPlaces:
     Args:
         clock: returns monotonic seconds.
     """
+
+    METRICS: ClassVar[tuple["ScrapedGauge[GroupPlaces]"]] = (
+        ScrapedGauge(
+            "kubextend_pod_group_members",
+            "Members of pod groups that filter was called for and whose places are remembered.",
+            len,
+        ),
+    )
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

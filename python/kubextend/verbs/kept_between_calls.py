@@ -3,11 +3,11 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Final, Self
 
 from kubextend import core
 from kubextend.framework.handle import ClusterPorts
-from kubextend.metrics import Metrics
+from kubextend.metrics import Metrics, ScrapedCounter, ScrapedGauge
 from kubextend.profile import PluginLimits, WaitingPods
 from kubextend.verbs.decision_records import Decisions
 from kubextend.verbs.delayed_bind_answers import AnswerThrottle
@@ -16,7 +16,21 @@ from kubextend.verbs.group_places import GroupPlaces
 from kubextend.verbs.unbound_pod_records import UnplacedPods
 from kubextend.verbs.unknown_node_names import UnknownNames
 
-__all__ = ["Memory"]
+__all__ = ["NODE_STORE", "Memory"]
+
+# Scraped with the label ``store``: ``watched`` or ``request``.
+NODE_STORE: Final[tuple[ScrapedGauge[core.NodeStoreStats], ...]] = (
+    ScrapedGauge("kubextend_node_store_nodes", "Nodes in the store.", lambda stats: stats.nodes),
+    ScrapedGauge(
+        "kubextend_node_store_bytes", "Bytes of node objects kept.", lambda stats: stats.bytes
+    ),
+    ScrapedCounter(
+        "kubextend_node_store_hits", "Nodes that were recognised.", lambda stats: stats.hits
+    ),
+    ScrapedCounter(
+        "kubextend_node_store_misses", "Nodes not recognised.", lambda stats: stats.misses
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +84,7 @@ class Memory:
             waiting_pods: the pods that Permit holds; None: a new, empty object without a limit.
             clock: returns monotonic seconds, at the speed of the event loop's clock.
         """
-        limits = PluginLimits(clock, metrics.plugin_calls) if limits is None else limits
+        limits = PluginLimits(clock, metrics) if limits is None else limits
         look_again = looking_again(limits, look_again_s)
         return cls(
             request_store=core.RequestStore(),

@@ -1,13 +1,25 @@
 """Reports a failing plugin: in a metric, in the log, and in a sentence for kube-scheduler."""
 
 import logging
+from typing import Final
 
 from kubextend.errors import PluginError
 from kubextend.logs import AtMost
-from kubextend.metrics import Metrics
+from kubextend.metrics import Family, Metrics
 from kubextend.profile.run_in_progress import UncalledError
 
-__all__ = ["Failures", "sentence"]
+__all__ = ["FAILURES", "Failures", "sentence"]
+
+FAILURES: Final = Family(
+    "kubextend_plugin_failures",
+    "Calls of a plugin that raised or answered what it may not.",
+    ("plugin", "extension_point"),
+)
+_CALLS_REFUSED: Final = Family(
+    "kubextend_plugin_calls_refused",
+    "Calls of a plugin that were not made, because its breaker was open.",
+    ("plugin",),
+)
 
 _LOGGER = logging.getLogger(__name__)
 _OF_OBJECTS = logging.getLogger(f"{__name__}.objects")
@@ -32,10 +44,10 @@ class Failures:
         """
         if isinstance(error, UncalledError):
             # The breaker has already logged that it opened, and why.
-            self._metrics.plugin_calls_refused(error.plugin).inc()
+            self._metrics.counter(_CALLS_REFUSED, error.plugin).inc()
             _LOGGER.debug("%s: %s", consequence, error)
             return
-        self._metrics.plugin_failures(error.plugin, error.extension_point).inc()
+        self._metrics.counter(FAILURES, error.plugin, error.extension_point).inc()
         _LOGGER.error("%s: %s", consequence, error, exc_info=error, extra=error.facts)
 
     def object_passed_over(self, error: PluginError) -> None:
@@ -43,7 +55,7 @@ class Failures:
 
         Users choose how many objects they make, and how often they change them.
         """
-        self._metrics.plugin_failures(error.plugin, error.extension_point).inc()
+        self._metrics.counter(FAILURES, error.plugin, error.extension_point).inc()
         text = "a watched object is passed over: %s"
         _OF_OBJECTS.error(text, error, exc_info=error, extra=error.facts)
 

@@ -26,6 +26,7 @@ from kubextend.verbs.context import Context
 from kubextend.verbs.decision_records import VerbCall
 from kubextend.verbs.filter_again import GoesOn
 from kubextend.verbs.plugin_failures import sentence
+from kubextend.verbs.request_counts import NODES
 
 __all__ = ["PreemptVerb"]
 
@@ -80,7 +81,7 @@ class PreemptVerb:
         """Return an ExtenderPreemptionResult; an empty one, on failure, ends the preemption."""
         if args.pod is None:
             return NO_VICTIMS
-        self._context.metrics.nodes(self.name).observe(len(args.nodes))
+        self._context.metrics.histogram(NODES, self.name).observe(len(args.nodes))
         profile = self._context.profiles.for_pod(args.pod)
         if profile is None or not profile.rejects:
             every = self._named(args, args.nodes.everything())

@@ -11,6 +11,7 @@ from kubextend.profile.run_in_progress import PluginCall
 from kubextend.verbs.answer import NO_SCORES, Answer, Body
 from kubextend.verbs.context import Context
 from kubextend.verbs.decision_records import VerbCall, Verdicts
+from kubextend.verbs.request_counts import NODES
 from kubextend.verbs.scoring import score_nodes
 
 __all__ = ["PrioritizeVerb"]
@@ -60,7 +61,7 @@ class PrioritizeVerb:
         """Return a HostPriorityList with a score for each node; the list is empty on an error."""
         if args.nodes is None or args.pod is None:
             return NO_SCORES
-        self._context.metrics.nodes(self.name).observe(len(args.nodes))
+        self._context.metrics.histogram(NODES, self.name).observe(len(args.nodes))
         profile = self._context.profiles.for_pod(args.pod)
         if profile is None or not profile.score:
             return self._context.unknown_schedulers.passes(args.pod, _NOTHING_TO_ADD)

@@ -1,14 +1,33 @@
 """Counts how the requests of a verb end."""
 
-from typing import Self
+from typing import Final, Self
 
 from kubextend.config import VerbName
 from kubextend.errors import WireError
-from kubextend.metrics import Metrics
+from kubextend.metrics import Family, HistogramFamily, Metrics
 from kubextend.profile.run_in_progress import AbandonedError
 from kubextend.verbs.answer import Answer
 
-__all__ = ["counting"]
+__all__ = ["ATTEMPTS", "NODES", "REQUESTS", "counting"]
+
+REQUESTS: Final = Family(
+    "kubextend_verb_requests",
+    "Verb calls by how they ended: ok, error (answered with Error), unknown_scheduler (no profile "
+    "is for the pod), bad_request, failed.",
+    ("verb", "result"),
+)
+ATTEMPTS: Final = Family(
+    "kubextend_attempts",
+    "Attempts by what a verb decided. filter: feasible, unschedulable, error; bind: bound, "
+    "rejected, error.",
+    ("verb", "profile", "result"),
+)
+NODES: Final = HistogramFamily(
+    "kubextend_verb_nodes",
+    "Nodes in a verb call.",
+    (1, 10, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 15_000, 50_000, 100_000),
+    ("verb",),
+)
 
 
 class counting:  # noqa: N801  read as a verb: with counting(metrics, verb) as counted
@@ -30,11 +49,11 @@ class counting:  # noqa: N801  read as a verb: with counting(metrics, verb) as c
 
     def __call__(self, answer: Answer) -> Answer:
         """Count an answer by its result, and return the answer."""
-        self._metrics.requests(self._verb, answer.result).inc()
+        self._metrics.counter(REQUESTS, self._verb, answer.result).inc()
         return answer
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         # An abandoned request was answered and counted without this call.
         if error is not None and not isinstance(error, AbandonedError):
             result = "bad_request" if isinstance(error, WireError) else "failed"
-            self._metrics.requests(self._verb, result).inc()
+            self._metrics.counter(REQUESTS, self._verb, result).inc()

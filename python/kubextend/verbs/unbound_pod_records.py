@@ -41,7 +41,7 @@ from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Activator, PodSource
 from kubextend.framework.status import Status
-from kubextend.metrics import Metrics
+from kubextend.metrics import Family, Metrics
 from kubextend.profile import Profile, Profiles
 from kubextend.verbs.filter_again import LookAgain, filter_anew
 from kubextend.verbs.memory_bounded_map import KeptPods
@@ -51,6 +51,10 @@ __all__ = ["Attempt", "UnplacedPods", "unschedulable_before"]
 
 _LOGGER = logging.getLogger(__name__)
 
+_WOKEN: Final = Family(
+    "kubextend_pods_woken",
+    "Rejected pods that a later node change would let pass, and that were activated.",
+)
 # The objects of a record, and the state that plugins write, about.
 _RECORD_BYTES: Final = 4096
 # A rejection keeps the rows of its nodes: 60 KB at 15,000 nodes.
@@ -191,7 +195,7 @@ class UnplacedPods:
         most_bytes: int | None = None,
     ) -> None:
         self._activator = activator
-        self._metrics = metrics
+        self._woken = metrics.counter(_WOKEN)
         self._look_again = look_again
         self._clock = clock
         self._lock = threading.Lock()
@@ -541,7 +545,7 @@ class UnplacedPods:
                     self._end_rejection(record)
                     pods.append(rejection.pod)
         self._activate(pods)
-        self._metrics.pods_woken.inc(len(pods))
+        self._woken.inc(len(pods))
 
     def _activate(self, pods: list[core.Pod]) -> None:
         """Activate the pods, except members of pod groups: no update of a pod wakes its group."""
@@ -561,7 +565,7 @@ class UnplacedPods:
             self._end_rejection(record)
             if rejection.seen != self._changes:
                 self._activate([rejection.pod])
-                self._metrics.pods_woken.inc()
+                self._woken.inc()
 
     def _due_by_time(self) -> list[core.Pod]:
         """Return the pods, each once, whose time after Permit's rejection or ``retry`` is over."""

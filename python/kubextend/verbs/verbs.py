@@ -10,6 +10,7 @@ from kubextend.verbs.context import Context
 from kubextend.verbs.filter import FilterVerb
 from kubextend.verbs.preempt import PreemptVerb
 from kubextend.verbs.prioritize import PrioritizeVerb
+from kubextend.verbs.request_counts import REQUESTS
 from kubextend.verbs.unbound_pod_records import unschedulable_before
 from kubextend.verbs.verb_interface import Verb
 
@@ -32,9 +33,6 @@ class Verbs:
         self.metrics = context.metrics
         self.limits = memory.limits
         self._add_breakers()
-        self.metrics.watch_plugins(self.limits.breakers.health)
-        for pool, use in self.limits.thread_pools.items():
-            self.metrics.watch_threads(pool, use)
         self.waiting_pods = memory.waiting_pods
         self.throttle = memory.throttle
         self.readiness = context.readiness
@@ -43,7 +41,7 @@ class Verbs:
         self._guard = context.guard
         self.unplaced = memory.unplaced
         self._places = memory.places
-        self.metrics.group_members.set_function(lambda: len(memory.places))
+        self.metrics.scrape(memory.places.METRICS, lambda: memory.places)
         self._pods = None if cluster.activator is None else cluster.pods
         self._leader = cluster.leader
         self._looked_in_term: int | None = None
@@ -55,7 +53,7 @@ class Verbs:
         self._served = context.settings.served
         for verb in self._served:
             # An alert sees the first of these requests only if the counter was 0 before.
-            self.metrics.requests(verb, "unknown_scheduler")
+            self.metrics.counter(REQUESTS, verb, "unknown_scheduler")
 
     @property
     def served(self) -> list[Verb]:

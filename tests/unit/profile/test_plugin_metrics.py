@@ -5,13 +5,13 @@ import logging
 import threading
 
 import pytest
-from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kubextend import core
-from kubextend.metrics import PluginCallMetrics
+from kubextend.metrics import Metrics
 from kubextend.profile.breaker import Breakers
+from kubextend.profile.plugin_call_metrics import PluginCallMetrics
 from kubextend.profile.run_in_progress import Run
 from kubextend.profile.time_limited_calls import PluginLimits
 
@@ -36,13 +36,11 @@ class Clock:
         return self.now_s
 
 
-def samples(metrics: PluginCallMetrics, name: str) -> dict[Labels, float]:
+def samples(metrics: Metrics, name: str) -> dict[Labels, float]:
     """Return the samples with this name, by their labels."""
-    registry = CollectorRegistry()
-    metrics.register(registry)
     return {
         tuple(sorted(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(generate_latest(registry).decode())
+        for family in text_string_to_metric_families(generate_latest(metrics.registry).decode())
         for sample in family.samples
         if sample.name == name
     }
@@ -57,8 +55,8 @@ def of_point(point: str, status: str = "Success") -> Labels:
 
 
 @pytest.fixture
-def metrics() -> PluginCallMetrics:
-    return PluginCallMetrics()
+def metrics() -> Metrics:
+    return Metrics()
 
 
 @pytest.fixture
@@ -67,8 +65,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def run(metrics: PluginCallMetrics, clock: Clock) -> Run:
-    run = Run(Breakers(clock), clock, metrics)
+def run(metrics: Metrics, clock: Clock) -> Run:
+    run = Run(Breakers(clock), clock, PluginCallMetrics(metrics))
     run.pod = POD
     return run
 
@@ -80,7 +78,7 @@ def called(run: Run, clock: Clock, plugin: str, point: str, seconds: float) -> N
 
 
 def test_the_calls_of_a_plugin_at_a_point_are_one_observation_of_a_request(
-    run: Run, clock: Clock, metrics: PluginCallMetrics
+    run: Run, clock: Clock, metrics: Metrics
 ) -> None:
     with run:
         called(run, clock, "A", "Filter", 0.25)
@@ -97,7 +95,7 @@ def test_the_calls_of_a_plugin_at_a_point_are_one_observation_of_a_request(
 
 
 def test_a_failed_plugin_makes_its_extension_point_an_error(
-    run: Run, clock: Clock, metrics: PluginCallMetrics
+    run: Run, clock: Clock, metrics: Metrics
 ) -> None:
     with run:
         called(run, clock, "A", "Filter", 0.25)
@@ -115,7 +113,7 @@ def test_a_failed_plugin_makes_its_extension_point_an_error(
 
 
 def test_a_call_that_is_given_up_counts_once_with_its_time_until_then(
-    run: Run, clock: Clock, metrics: PluginCallMetrics
+    run: Run, clock: Clock, metrics: Metrics
 ) -> None:
     with run:
         run.begin_call("A", "Filter")
@@ -127,7 +125,7 @@ def test_a_call_that_is_given_up_counts_once_with_its_time_until_then(
 
 
 def test_a_reason_counts_once_for_a_request_however_many_nodes_it_rejects(
-    run: Run, clock: Clock, metrics: PluginCallMetrics
+    run: Run, clock: Clock, metrics: Metrics
 ) -> None:
     with run:
         called(run, clock, "A", "Filter", 0.25)
@@ -138,11 +136,12 @@ def test_a_reason_counts_once_for_a_request_however_many_nodes_it_rejects(
     assert by_reason == {"no room": 1.0, "no GPU": 1.0}
 
 
-def test_the_reasons_of_a_plugin_have_a_limit(metrics: PluginCallMetrics) -> None:
+def test_the_reasons_of_a_plugin_have_a_limit(metrics: Metrics) -> None:
+    calls = PluginCallMetrics(metrics)
     for number in range(100):
-        metrics.rejected("A", "Filter", f"pod p-{number:03} does not fit")
-    metrics.rejected("A", "Filter", "pod p-000 does not fit")
-    metrics.rejected("B", "Filter", "x" * 1000)
+        calls.rejected("A", "Filter", f"pod p-{number:03} does not fit")
+    calls.rejected("A", "Filter", "pod p-000 does not fit")
+    calls.rejected("B", "Filter", "x" * 1000)
     counted = samples(metrics, REJECTIONS)
     by_reason = {dict(labels)["reason"]: number for labels, number in counted.items()}
     kept = {f"pod p-{number:03} does not fit": 1.0 for number in range(1, 20)}
@@ -192,8 +191,13 @@ def test_the_stack_of_a_plugin_that_hangs_is_logged_once_and_has_a_limit(
 
 
 def test_the_pools_say_how_many_threads_work_and_how_many_calls_wait() -> None:
-    limits, ends = PluginLimits(), threading.Event()
-    use = limits.thread_pools["verb"]
+    metrics, ends = Metrics(), threading.Event()
+    limits = PluginLimits(metrics=metrics)
+
+    def use() -> tuple[float, ...]:
+        names = (f"kubextend_threads_{what}" for what in ("busy", "limit", "waiting_calls"))
+        return tuple(samples(metrics, name)[(("pool", "verb"),)] for name in names)
+
     assert use() == (0, 8, 0)
     calls = [limits.start(lambda _run: ends.wait()) for _ in range(10)]
     assert use() == (8, 8, 2)

@@ -89,10 +89,11 @@ def odd_verbs(
         ignored=frozenset({"Odd"} if ignored else ()),
     )
     joined.setdefault("watched", Watched().listing(*NODES))
-    joined.setdefault("limits", PluginLimits(Clock()))
+    metrics = Metrics()
+    joined.setdefault("limits", PluginLimits(joined.pop("breaker_clock", None) or Clock(), metrics))
     return make_verbs(
         Profiles.of([profile]),
-        metrics=Metrics(),
+        metrics=metrics,
         http_timeout_s=timeout_s,
         bind_timeout_s=timeout_s,
         clock=now,
@@ -275,7 +276,7 @@ def test_any_number_of_bad_pods_of_two_namespaces_do_not_stop_the_others() -> No
         return []
 
     clock = Clock()
-    verbs = odd_verbs(Odd(fails, "filter_nodes"), limits=PluginLimits(clock))
+    verbs = odd_verbs(Odd(fails, "filter_nodes"), breaker_clock=clock)
     verbs.limits.breakers.hung("Odd")
     clock.now_s += 30
     for number in range(100):
@@ -303,7 +304,7 @@ def raises_for_truncated_pod(*_: object) -> None:
 @pytest.mark.parametrize("fails", [meets_truncated_pod, raises_for_truncated_pod])
 def test_a_pod_that_is_too_large_to_be_kept_opens_no_breaker(fails: Callable[..., Any]) -> None:
     clock = Clock()
-    verbs = odd_verbs(Odd(fails, "filter_nodes"), limits=PluginLimits(clock))
+    verbs = odd_verbs(Odd(fails, "filter_nodes"), breaker_clock=clock)
     for number in range(5):
         assert seen("filter", verbs.filter(of_pod("p", f"team-{number}"))) == failed("Filter")
     name = "kubextend_plugin_failures_total"
@@ -645,10 +646,12 @@ def test_what_took_the_time_is_blamed_and_not_what_was_called_last(hangs: Hangs)
 
     slow = Odd(takes_long, "filter_nodes")
     profile = Profile("default-scheduler", filter=[slow, Quick(hangs_at_last, "filter_nodes")])
+    metrics = Metrics()
     verbs = make_verbs(
         Profiles.of([profile]),
         watched=Watched().listing(*NODES),
-        limits=PluginLimits(clock),
+        metrics=metrics,
+        limits=PluginLimits(clock, metrics),
         http_timeout_s=TIMEOUT_S,
         clock=now,
     )

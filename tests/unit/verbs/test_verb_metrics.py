@@ -1,11 +1,14 @@
 from verb_world import Needs, Watched, counted, full_request, node, verbs_of
 
+from kubextend.cluster import NODE_SNAPSHOT
 from kubextend.metrics import Metrics
+from kubextend.server.verb_endpoint import DURATION
+from kubextend.verbs.kept_between_calls import NODE_STORE
 
 
 def test_the_buckets_of_kube_schedulers_own_histograms_are_among_ours() -> None:
     metrics = Metrics()
-    metrics.duration("filter").observe(0.5)
+    metrics.histogram(DURATION, "filter").observe(0.5)
     text = metrics.render()[0].decode()
     # ExponentialBuckets(0.001, 2, 15), kubernetes v1.36 pkg/scheduler/metrics/metrics.go.
     for power in range(15):
@@ -24,8 +27,8 @@ def test_two_instances_share_nothing() -> None:
 def test_stores_and_the_snapshot_are_read_when_scraped() -> None:
     metrics = Metrics()
     watched = Watched(synced=False)
-    metrics.watch_store("watched", watched.store.stats)
-    metrics.watch_snapshot(watched)
+    metrics.scrape(NODE_STORE, watched.store.stats, store="watched")
+    metrics.scrape(NODE_SNAPSHOT, lambda: watched)  # type: ignore[arg-type,misc]
 
     def value(name: str, **labels: str) -> float | None:
         return metrics.registry.get_sample_value(name, labels)
@@ -47,5 +50,5 @@ def test_a_snapshot_that_never_heard_of_the_api_has_no_age() -> None:
             return None
 
     metrics = Metrics()
-    metrics.watch_snapshot(Silent())
+    metrics.scrape(NODE_SNAPSHOT, Silent)  # type: ignore[arg-type]
     assert metrics.registry.get_sample_value("kubextend_node_snapshot_age_seconds") is None

@@ -3,9 +3,10 @@
 import asyncio
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from kubextend import core
+from kubextend.metrics import ScrapedGauge
 from kubextend.server.reply import RefusedError
 
 __all__ = ["BytesInFlight", "Room", "Share"]
@@ -28,11 +29,27 @@ class BytesInFlight:
         reserved_bytes: the part of ``most_bytes`` that only bodies of at most 1 MiB take.
 
     Attributes:
+        most_bytes: the argument ``most_bytes``.
         common: the counter of all other bytes, and of small bodies when the reserve is used up.
     """
 
+    most_bytes: int
+    METRICS: ClassVar[tuple["ScrapedGauge[BytesInFlight]", ...]] = (
+        ScrapedGauge(
+            "kubextend_requests_in_flight_bytes",
+            "Bytes that requests hold which are not yet answered to their end.",
+            lambda in_flight: in_flight.count,
+        ),
+        ScrapedGauge(
+            "kubextend_requests_in_flight_limit_bytes",
+            "The most bytes that requests may hold: server.maxInFlightBytes.",
+            lambda in_flight: in_flight.most_bytes,
+        ),
+    )
+
     def __init__(self, most_bytes: int, set_by: str = "", reserved_bytes: int = 0) -> None:
         limit = f"{most_bytes} bytes" + (f" ({set_by})" if set_by else "")
+        self.most_bytes = most_bytes
         self.common = Room(most_bytes - reserved_bytes, limit)
         self._reserve = Room(reserved_bytes, limit)
 
