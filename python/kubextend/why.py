@@ -227,6 +227,7 @@ def captured(facts: Facts, explanation: Explanation) -> dict[str, Any]:
     return {
         "apiVersion": "kubextend.dev/v1alpha1",
         "kind": "Explanation",
+        "podGroup": facts.pod_group or None,
         **explanation.as_json(),
         "facts": asdict(facts),
     }
@@ -254,7 +255,8 @@ def read_capture(file: Path) -> Facts:
 
 def lines_of(facts: Facts, explanation: Explanation) -> Iterator[str | Table]:
     """Yield the lines and tables of the answer; the texts are as clients and plugins gave them."""
-    yield f"pod {facts.namespace}/{facts.name}: {explanation.cause}"
+    group = f" of pod group {facts.pod_group}" if facts.pod_group else ""
+    yield f"pod {facts.namespace}/{facts.name}{group}: {explanation.cause}"
     yield f"  {explanation.sentence}"
     if facts.unreached:
         yield f"  not known: what kubextend decided: {facts.unreached}"

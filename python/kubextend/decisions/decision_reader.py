@@ -112,7 +112,8 @@ class DecisionReader:
         if record is None:
             return answer
         pod = record.pod
-        answer["pod"] = {**_names(pod), "schedulerName": pod.scheduler_name}
+        group = pod.scheduling_group or None
+        answer["pod"] = {**_names(pod), "schedulerName": pod.scheduler_name, "podGroup": group}
         held = self.waiting_pods.get(pod.uid)
         answer["waiting"] = None if held is None else waiting_json(held)
         if record.last_bind is not None:

@@ -98,6 +98,14 @@ class Facts:
     gate: str = "kubextend.dev/queue"
     rules: Sequence[_Json] = ()
 
+    @property
+    def pod_group(self) -> str:
+        """The name of the pod's PodGroup, by the pod or else by the record; "" for a lone pod."""
+        spec: _Json = (self.pod or {}).get("spec") or {}
+        recorded: _Json = (self.decisions or {}).get("pod") or {}
+        group = (spec.get("schedulingGroup") or {}).get("podGroupName")
+        return str(group or recorded.get("podGroup") or "")
+
 
 @dataclass(slots=True)
 class Explanation:

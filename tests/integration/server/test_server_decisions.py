@@ -46,8 +46,8 @@ class World:
         assert answer.status == 200, answer.body
         return checked(answer.body)
 
-    def filter(self, name: str) -> None:
-        asked = {"metadata": {"name": name, "namespace": "ml", "uid": f"u-{name}"}, "spec": {}}
+    def filter(self, name: str, **spec: object) -> None:
+        asked = {"metadata": {"name": name, "namespace": "ml", "uid": f"u-{name}"}, "spec": spec}
         nodes = [node("n", rdma="false"), node("m", rdma="true")]
         body = json.dumps({"Pod": asked, "Nodes": {"items": nodes}}).encode()
         with Connection(self.url) as connection:
@@ -95,6 +95,13 @@ def test_a_reader_is_told_what_was_decided_by_name_and_by_uid(world: World) -> N
     assert by_name["attempts"] == by_uid["attempts"]
     (group,) = by_name["attempts"][0]["calls"][0]["nodes"]["rejected"]
     assert (group["plugin"], group["examples"]) == (NeedsRdma.name, ["n"])
+
+
+def test_the_pod_group_of_a_member_is_told(world: World) -> None:
+    world.filter("a")
+    world.filter("b", schedulingGroup={"podGroupName": "trains"})
+    assert world.json("/decisions?pod=ml/a")["pod"]["podGroup"] is None
+    assert world.json("/decisions?pod=ml/b")["pod"]["podGroup"] == "trains"
 
 
 def test_nodes_are_told_by_reason_plugin_and_name(world: World) -> None:

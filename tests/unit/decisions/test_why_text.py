@@ -96,6 +96,26 @@ def test_a_file_of_an_earlier_version_is_explained(tmp_path: Path) -> None:
     assert "RejectedByKubeScheduler" in printed(file)
 
 
+@pytest.mark.parametrize(
+    ("spec", "recorded", "group"),
+    [
+        ({"schedulingGroup": {"podGroupName": "trains"}}, None, "trains"),
+        # The Kubernetes API may not tell the pod.
+        ({}, "trains", "trains"),
+        ({}, None, None),
+    ],
+)
+def test_the_pod_group_of_a_member_is_named(
+    spec: dict[str, Any], recorded: str | None, group: str | None, tmp_path: Path
+) -> None:
+    pod = {"metadata": {"uid": "u"}, "spec": spec, "status": {}}
+    known = Facts("ns", "p", {"kubextend": {}, "pod": {"podGroup": recorded}}, "", pod)
+    file = capture(tmp_path / "c.json", known)
+    assert json.loads(printed(file, "--output", "json"))["podGroup"] == group
+    head = printed(file).splitlines()[0]
+    assert head == f"pod ns/p{f' of pod group {group}' if group else ''}: NotTried"
+
+
 def label_match(*selectors: tuple[str, str]) -> dict[str, Any]:
     filters = [
         {"podSelector": pods, "nodeSelector": nodes, "reason": "No"} for pods, nodes in selectors

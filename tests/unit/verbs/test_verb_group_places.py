@@ -68,6 +68,15 @@ def test_of_a_gang_of_six_for_five_nodes_no_member_is_bound() -> None:
     assert cluster.calls == 18
 
 
+def test_the_log_names_the_group_of_a_member_that_fits_no_node(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    cluster = Cluster(nodes=("n0",))
+    cluster.filter_passes(cluster.create(names(2)))
+    assert "pod m1 of pod group ml/g fits no node" in caplog.messages
+
+
 def test_each_pass_begins_without_the_places_of_the_one_before() -> None:
     cluster = Cluster()
     gang = cluster.create(names(6))

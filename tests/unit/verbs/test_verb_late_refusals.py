@@ -5,6 +5,7 @@ kube-scheduler 1.37 tries such a pod again without any backoff.
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -144,6 +145,12 @@ def test_each_refusal_of_a_member_takes_twice_as_long_and_ten_seconds_at_most() 
         return [await world.refused_after_s() for _ in range(7)]
 
     assert run(scenario()) == [1, 2, 4, 8, 10, 10, 10]
+
+
+def test_the_log_names_the_group_of_a_refused_member(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    run(World().refused_after_s())
+    assert any(line.endswith("pod ml/pod in pod group gang") for line in caplog.messages)
 
 
 def test_a_lone_pod_has_its_answer_at_once() -> None:
