@@ -1,5 +1,9 @@
-"""The page of a running kubextend, in Chromium, shows what the endpoints and the API say."""
+"""The page of a running kubextend, in Chromium, shows what the endpoints and the API say.
 
+With PAGE_PICTURES=FOLDER in the environment, a run also writes the pictures that docs/page.md has.
+"""
+
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +22,7 @@ TOKEN = "reads-and-decides-nothing"
 NAMESPACE = "page"
 NODES = 12
 PATIENCE_S = 60.0
+PICTURES = os.environ.get("PAGE_PICTURES")
 RULES = {"scores": [{"podSelector": "likes", "nodeSelector": "liked=yes", "score": 80}]}
 
 
@@ -91,6 +96,7 @@ def test_the_page_shows_what_the_endpoints_and_the_kubernetes_api_say(
         assert len(items) == NODES
         scores = [(each["node"], str(each["scores"]["LabelMatch"]["weighted"])) for each in items]
         assert [(row["Node"], row["LabelMatch"]) for row in table(page, "#nodes")] == scores
+        picture(page, "page-bound")
 
         open_pod(page, NAMESPACE, "no-rdma")
         items = told(f"/decisions/{uids['no-rdma']}/nodes")["items"]
@@ -104,6 +110,9 @@ def test_the_page_shows_what_the_endpoints_and_the_kubernetes_api_say(
         unblock = text(page, "#unblock")
         for each in near:
             assert f"node {each['node']} lacks {each['lacks'][0]['lacks']}" in unblock
+        page.media(prefers_color_scheme="dark")
+        picture(page, "page-rejected")
+        page.media()
 
         open_pod(page, NAMESPACE, "held")
         (held,) = told("/overview")["waiting"]["items"]
@@ -112,6 +121,7 @@ def test_the_page_shows_what_the_endpoints_and_the_kubernetes_api_say(
         (waiting,) = table(page, "#waiting")
         names = (waiting["Waiting pod"], waiting["Node"], waiting["Held by"])
         assert names == (f"{NAMESPACE}/held", held["node"], "OnDemand")
+        picture(page, "page-held")
 
         shows_health(page, told)
         assert all(url.startswith(f"{stack.url}/") for url in page.requests())
@@ -131,3 +141,10 @@ def shows_health(page: Browser, told: Callable[[str], Any]) -> None:
         for plugin in told("/plugins")["items"]
         for point in plugin["extensionPoints"] or [{"extensionPoint": ""}]
     }
+
+
+def picture(page: Browser, name: str) -> None:
+    """Write a picture of the page, without a ring around what has the focus, if somebody asks."""
+    if PICTURES:
+        page.run("document.activeElement.blur()")
+        page.screenshot(Path(PICTURES) / f"{name}.png")

@@ -65,7 +65,7 @@ def test_a_pod_that_fits_nowhere_is_shown_as_the_endpoints_tell_it(
     open_pod(page, "ml", "a")
     (pod,) = world.json("/overview")["pods"]["items"]
     at = pod["at"][11:19]
-    assert rows(page, "#pod-list") == [["ml/a", "Rejected", "0 of 2", f"{at} filter", ""]]
+    assert rows(page, "#pod-list") == [["ml/a", "Rejected", "0 of 2", at, ""]]
     assert "0 of 2 nodes passed" in step(page, "Filter")
     assert "NeedsSsd rejected 2 nodes: no ssd" in step(page, "Filter")
     for later in ("Score", "Permit", "Bind"):
@@ -103,8 +103,10 @@ def test_a_waiting_pod_is_listed_with_who_holds_it(page: Browser, world: World) 
     with world.held("held", "node-0"):
         signed_in(page, world)
         (held,) = world.json("/overview")["waiting"]["items"]
-        since, until = (held[each][:19].replace("T", " ") for each in ("since", "deadline"))
+        since, until = (held[each][11:19] for each in ("since", "deadline"))
         assert rows(page, "#waiting") == [["ml/held", "node-0", "Holds", since, until]]
+        dated = page.run(f"{ROWS.format('#waiting')}[0].cells[3].title")
+        assert dated == held["since"][:19].replace("T", " ")
         open_pod(page, "ml", "held")
         assert "held by Holds" in step(page, "Permit")
         assert "waits for Permit" in step(page, "Bind")

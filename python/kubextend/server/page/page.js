@@ -3,6 +3,8 @@
 
 const ROW_PX = 26;
 const REM = 8;
+const CHARACTER_REM = 0.5;
+const MOST_REM = 18;
 const LEAST_PX = 600;
 const MARGIN_ROWS = 10;
 const MOST_PRINTED = 500;
@@ -46,6 +48,8 @@ const count = (number) => number.toLocaleString("en-US");
 const counted = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 const millis = (seconds) =>
   seconds === null || seconds === undefined ? "" : `${(seconds * 1000).toFixed(3)} ms`;
+// A number stays on one line with its unit.
+const unbroken = (text) => text.replace(" ", "\u00a0");
 const by = (plugin) => plugin || "kubextend";
 
 // ---------------------------------------------------------------- tables
@@ -65,7 +69,7 @@ function compare(a, b) {
  * A table of any number of rows, of which only those in sight are in the document.
  *
  * A column has a name, `text(row)` and `key(row)`, the number or text to sort by ("" sorts last);
- * `link(row)`, `mood(row)`, `align` and `rem`, the least width, are optional.
+ * `link(row)`, `mood(row)`, `title(row)`, `align` and `rem`, the least width, are optional.
  */
 class Table {
   constructor(place, title, columns) {
@@ -95,14 +99,22 @@ class Table {
     const cells = this.columns.map((column, index) => {
       const button = make("button", { type: "button", title: column.name }, column.name);
       button.addEventListener("click", () => this.sortBy(index));
-      const cell = make("th", { scope: "col", "aria-sort": "none", class: column.align }, button);
-      cell.style.width = `${column.rem ?? REM}rem`;
-      return cell;
+      return make("th", { scope: "col", "aria-sort": "none" }, button);
     });
     this.head.replaceChildren(...cells);
+    this.table.setAttribute("aria-colcount", this.columns.length);
+    this.fit();
+  }
+
+  /** Give each column its side and least width; what is left of the table's width is shared out. */
+  fit() {
+    this.columns.forEach((column, index) => {
+      const cell = this.head.children[index];
+      cell.className = column.align ?? "";
+      cell.style.width = `${column.rem ?? REM}rem`;
+    });
     const width = this.columns.reduce((sum, column) => sum + (column.rem ?? REM), 0);
     this.table.style.minWidth = `${width}rem`;
-    this.table.setAttribute("aria-colcount", this.columns.length);
   }
 
   /** Show other rows, in the order that the table has. */
@@ -188,7 +200,7 @@ class Table {
     if (this.current(row)) line.setAttribute("aria-current", "true");
     for (const column of this.columns) {
       const text = column.text(row);
-      const cell = make("td", { title: text, class: column.mood?.(row) });
+      const cell = make("td", { title: column.title?.(row) ?? text, class: column.mood?.(row) });
       const link = column.link?.(row);
       if (link) {
         const anchor = make("a", { href: `#${encodeURIComponent(link)}` }, text);
@@ -211,6 +223,7 @@ function tableOf(id, title, columns) {
   const names = (each) => JSON.stringify(each.map((column) => column.name));
   if (known && names(known.columns) === names(columns)) {
     known.columns = columns;
+    known.fit();
     return known;
   }
   tables[id] = new Table($(id), title, columns);
@@ -219,6 +232,17 @@ function tableOf(id, title, columns) {
 
 function text(name, of, more) {
   return { name, text: of, key: (row) => natural(of(row)), ...more };
+}
+
+/** Return the least width in rem for a column's name, with the sign of its order, and its texts. */
+function fitting({ name, text }, rows) {
+  const longest = rows.reduce((most, row) => Math.max(most, text(row).length), name.length + 2);
+  return Math.min(longest * CHARACTER_REM + 1, MOST_REM);
+}
+
+/** A column of times of day, with the date in the cell's title. */
+function time(name, of, rem) {
+  return text(name, (row) => clock(of(row)), { key: of, title: (row) => moment(of(row)), rem });
 }
 
 function number(name, of, show = (value) => String(value), more) {
@@ -325,11 +349,11 @@ function showQueue(queue, waiting) {
   $("waiting").hidden = !waiting.items.length;
   if (!waiting.items.length && !tables.waiting) return;
   const table = tableOf("waiting", "Waiting pods", [
-    text("Waiting pod", (pod) => `${pod.namespace}/${pod.name}`, { link: (pod) => pod.uid }),
-    text("Node", (pod) => pod.node),
-    text("Held by", (pod) => pod.pendingPlugins.join(", ")),
-    text("Since (UTC)", (pod) => moment(pod.since), { rem: 11 }),
-    text("Until (UTC)", (pod) => moment(pod.deadline), { rem: 11 }),
+    text("Waiting pod", (pod) => `${pod.namespace}/${pod.name}`, { link: (pod) => pod.uid, rem: 8 }),
+    text("Node", (pod) => pod.node, { rem: 6 }),
+    text("Held by", (pod) => pod.pendingPlugins.join(", "), { rem: 6 }),
+    time("Since (UTC)", (pod) => pod.since, 6.5),
+    time("Until (UTC)", (pod) => pod.deadline ?? "", 6.5),
   ]);
   table.id = (pod) => pod.uid;
   table.show(waiting.items);
@@ -337,13 +361,14 @@ function showQueue(queue, waiting) {
 
 function showPods(pods) {
   const table = tableOf("pod-list", "Pods", [
-    text("Pod", (pod) => `${pod.namespace}/${pod.name}`, { link: (pod) => pod.uid, rem: 12 }),
-    text("State", (pod) => pod.state, { mood: (pod) => STATES[pod.state] ?? BAD, rem: 6.5 }),
+    text("Pod", (pod) => `${pod.namespace}/${pod.name}`, { link: (pod) => pod.uid, rem: 10 }),
+    text("State", (pod) => pod.state, { mood: (pod) => STATES[pod.state] ?? BAD, rem: 5.5 }),
     number("Passed", (pod) => pod.passed, count, {
       text: (pod) => (pod.nodes === null ? "" : `${count(pod.passed)} of ${count(pod.nodes)}`),
+      rem: 7,
     }),
-    { ...text("Last call", (pod) => `${clock(pod.at)} ${pod.verb}`), key: (pod) => pod.at },
-    text("Answer", (pod) => pod.said || pod.node),
+    time("Last call", (pod) => pod.at, 5.5),
+    text("Answer", (pod) => pod.said || pod.node, { rem: 5.5 }),
   ]);
   table.id = (pod) => pod.uid;
   table.current = (pod) => pod.uid === told?.pod?.uid;
@@ -426,11 +451,11 @@ function stepItem(title, [mood, outcome, ...more], call, points) {
   const item = make("li", { class: mood }, make("h3", {}, title), make("strong", {}, outcome), ...more);
   if (!call) return item;
   const plugins = call.plugins.filter((each) => !points || points.has(each.extensionPoint));
-  const took = call.done ? `took ${millis(call.tookSeconds)}` : "is under way";
-  item.append(make("p", { class: "dim" }, `${clock(call.at)} UTC, ${call.verb} ${took}`));
+  const done = call.done ? `took ${unbroken(millis(call.tookSeconds))}` : "is under way";
+  item.append(make("p", { class: "dim" }, `${clock(call.at)} UTC, ${call.verb} ${done}`));
   if (plugins.length) {
-    const texts = plugins.map((each) => `${each.plugin} ${each.extensionPoint}: ${millis(each.seconds)}`);
-    item.append(list(texts));
+    const took = (each) => unbroken(millis(each.seconds));
+    item.append(list(plugins.map((each) => `${each.plugin} ${each.extensionPoint}: ${took(each)}`)));
   }
   if (call.leftOut.length) item.append(make("p", { class: BAD }, `left out: ${call.leftOut.join(", ")}`));
   return item;
@@ -466,7 +491,7 @@ function scoreStep(call) {
   const best = call.nodes?.best ?? [];
   if (!best.length) return ["", call.note || "nothing recorded of the nodes"];
   const texts = best.map((each) => `${each.node}: ${each.total} (` +
-    Object.entries(each.scores).map(([plugin, score]) => `${plugin} ${score.weighted}`).join(", ") + ")");
+    Object.entries(each.scores).map(([plugin, score]) => unbroken(`${plugin} ${score.weighted}`)).join(", ") + ")");
   return [GOOD, `best: ${best[0].node} with ${best[0].total}`, list(texts)];
 }
 
@@ -498,7 +523,7 @@ function bindStep(call, waiting) {
   if (!call) return ["", "not called"];
   if (!call.done) return [WAIT, waiting ? "waits for Permit" : `under way to node ${call.node}`];
   if (call.error) return [BAD, `not bound to node ${call.node}: ${call.error}`, ...failure(call).slice(2)];
-  const api = call.apiSeconds === null ? [] : [make("p", {}, `the Kubernetes API took ${millis(call.apiSeconds)}`)];
+  const api = call.apiSeconds === null ? [] : [make("p", {}, `the Kubernetes API took ${unbroken(millis(call.apiSeconds))}`)];
   return [GOOD, `bound to node ${call.node}`, ...api];
 }
 
@@ -541,8 +566,8 @@ function showNodes(answer) {
   $("nodes-note").textContent = answer && !answer.kept ? "The nodes of this attempt are not kept." : "";
   const total = (item) => (Object.keys(item.scores).length ? item.total : undefined);
   const columns = [
-    text("Node", (item) => item.node, { rem: 12 }),
-    number("Total", total, String, { rem: 4 }),
+    text("Node", (item) => item.node),
+    number("Total", total),
     text("Rejected", (item) =>
       (item.reason ? (item.unresolvable ? "unresolvable" : "yes") : "no") +
       (item.detail ? `: ${item.detail}` : ""), { mood: (item) => (item.reason ? BAD : GOOD) }),
@@ -550,10 +575,11 @@ function showNodes(answer) {
       name: by(plugin),
       text: (item) => String(verdict(item, plugin, filters)),
       key: (item) => verdict(item, plugin, filters),
-      align: filters ? "" : "number",
+      align: items.some((item) => item.scores[plugin]) ? "number" : "",
       mood: (item) => (item.reason && item.plugin === plugin ? BAD : item.scores[plugin] ? "number" : ""),
     })),
   ];
+  for (const column of columns) column.rem = fitting(column, items);
   const table = tableOf("nodes", "Nodes of the last attempt", columns);
   table.show(items);
 }
