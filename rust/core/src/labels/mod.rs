@@ -9,7 +9,6 @@ mod lexer;
 
 mod parser;
 mod quantity;
-mod quoted;
 mod requirement;
 mod selector;
 mod taints;
@@ -21,7 +20,7 @@ pub use affinity::{
     NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, PreferredTerms, RequiredAffinity,
     RequiredNodeAffinity,
 };
-pub use fault::{FieldError, FieldErrors, RequirementError, SelectorError};
+pub use fault::LabelError;
 pub use quantity::{Quantity, QuantityError};
 pub use requirement::{Operator, Requirement};
 pub use selector::Selector;

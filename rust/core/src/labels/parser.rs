@@ -1,15 +1,15 @@
 //! Parses the tokens of a label selector to requirements.
 //!
-//! Source: apimachinery v0.36 pkg/labels/selector.go `Parser`, with the same error messages.
+//! Source: apimachinery v0.36 pkg/labels/selector.go `Parser`.
 
-use super::fault::{FieldErrors, RequirementError, SelectorError};
+use super::fault::LabelError;
 use super::lexer::{Scanned, Token, scan};
-use super::requirement::{Operator, Requirement, key_error};
+use super::requirement::{Operator, Requirement};
 
 const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
 
 /// Parses a label selector; returns its requirements in the order of the text.
-pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, SelectorError> {
+pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, LabelError> {
     let mut parser = Parser {
         tokens: scan(text),
         position: 0,
@@ -23,17 +23,17 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn requirements(&mut self) -> Result<Vec<Requirement>, SelectorError> {
+    fn requirements(&mut self) -> Result<Vec<Requirement>, LabelError> {
         let mut requirements = Vec::new();
         let next = self.peek();
         if next.token == Token::End {
             return Ok(requirements);
         }
         if !starts_requirement(next.token) {
-            return Err(misplaced(next, "!, identifier, or 'end of string'"));
+            return Err(unexpected(next, "'!', a key, or nothing"));
         }
         loop {
-            requirements.push(self.requirement().map_err(SelectorError::Requirement)?);
+            requirements.push(self.requirement()?);
             if !self.comma()? {
                 return Ok(requirements);
             }
@@ -41,22 +41,22 @@ impl<'a> Parser<'a> {
     }
 
     /// Takes a comma and returns true if another requirement follows; false at the end of the text.
-    fn comma(&mut self) -> Result<bool, SelectorError> {
+    fn comma(&mut self) -> Result<bool, LabelError> {
         let separator = self.next();
         if separator.token == Token::End {
             return Ok(false);
         }
         if separator.token != Token::Comma {
-            return Err(misplaced(separator, "',' or 'end of string'"));
+            return Err(unexpected(separator, "',' or the end"));
         }
         let next = self.peek();
         if !starts_requirement(next.token) {
-            return Err(misplaced(next, "identifier after ','"));
+            return Err(unexpected(next, "a key after ','"));
         }
         Ok(true)
     }
 
-    fn requirement(&mut self) -> Result<Requirement, RequirementError> {
+    fn requirement(&mut self) -> Result<Requirement, LabelError> {
         let negated = self.peek().token == Token::Not;
         if negated {
             self.next();
@@ -68,24 +68,20 @@ impl<'a> Parser<'a> {
             _ => self.operator()?,
         };
         let values = self.values(operator)?;
-        Ok(Requirement::new(key, operator, values)?)
+        Requirement::new(key, operator, values)
     }
 
-    fn key(&mut self) -> Result<&'a str, RequirementError> {
-        let Scanned { token, text } = self.next();
-        if token != Token::Identifier {
-            return Err(unexpected(text, "identifier"));
-        }
-        // Go has no path to show for a key, and says so.
-        match key_error("<nil>".to_owned(), text) {
-            Some(error) => Err(FieldErrors::one(error).into()),
-            None => Ok(text),
+    fn key(&mut self) -> Result<&'a str, LabelError> {
+        let next = self.next();
+        match next.token {
+            Token::Identifier => Ok(next.text),
+            _ => Err(unexpected(next, "a key")),
         }
     }
 
-    fn operator(&mut self) -> Result<Operator, RequirementError> {
-        let Scanned { token, text } = self.next_raw();
-        Ok(match token {
+    fn operator(&mut self) -> Result<Operator, LabelError> {
+        let next = self.next_raw();
+        Ok(match next.token {
             Token::In => Operator::In,
             Token::NotIn => Operator::NotIn,
             Token::Equals => Operator::Equals,
@@ -93,11 +89,11 @@ impl<'a> Parser<'a> {
             Token::NotEquals => Operator::NotEquals,
             Token::GreaterThan => Operator::GreaterThan,
             Token::LessThan => Operator::LessThan,
-            _ => return Err(unexpected(text, OPERATORS)),
+            _ => return Err(unexpected(next, OPERATORS)),
         })
     }
 
-    fn values(&mut self, operator: Operator) -> Result<Vec<String>, RequirementError> {
+    fn values(&mut self, operator: Operator) -> Result<Vec<String>, LabelError> {
         let mut values = match operator {
             Operator::Exists | Operator::DoesNotExist => Vec::new(),
             Operator::In | Operator::NotIn => self.value_list()?,
@@ -108,50 +104,49 @@ impl<'a> Parser<'a> {
         Ok(values.into_iter().map(str::to_owned).collect())
     }
 
-    fn exact_value(&mut self) -> Result<&'a str, RequirementError> {
+    fn exact_value(&mut self) -> Result<&'a str, LabelError> {
         if matches!(self.peek().token, Token::End | Token::Comma) {
             return Ok("");
         }
-        let Scanned { token, text } = self.next();
-        match token {
-            Token::Identifier => Ok(text),
-            _ => Err(unexpected(text, "identifier")),
+        let next = self.next();
+        match next.token {
+            Token::Identifier => Ok(next.text),
+            _ => Err(unexpected(next, "a value")),
         }
     }
 
-    fn value_list(&mut self) -> Result<Vec<&'a str>, RequirementError> {
+    fn value_list(&mut self) -> Result<Vec<&'a str>, LabelError> {
         let open = self.next();
         if open.token != Token::Open {
-            let found = open.text.to_owned();
-            return Err(RequirementError::NoValueList { found });
+            return Err(unexpected(open, "'('"));
         }
         let first = self.peek();
         match first.token {
             Token::Identifier | Token::Comma | Token::Close => self.listed_values(),
-            _ => Err(unexpected(first.text, "',', ')' or identifier")),
+            _ => Err(unexpected(first, "a value, ',' or ')'")),
         }
     }
 
     /// Takes the values of a list up to the closing parenthesis; a value that is left out is "".
-    fn listed_values(&mut self) -> Result<Vec<&'a str>, RequirementError> {
+    fn listed_values(&mut self) -> Result<Vec<&'a str>, LabelError> {
         let mut values = Vec::new();
         loop {
             values.push(self.value_or_empty()?);
-            let Scanned { token, text } = self.next();
-            match token {
+            let next = self.next();
+            match next.token {
                 Token::Close => return Ok(values),
                 Token::Comma => {}
-                _ => return Err(unexpected(text, "',' or ')'")),
+                _ => return Err(unexpected(next, "',' or ')'")),
             }
         }
     }
 
-    fn value_or_empty(&mut self) -> Result<&'a str, RequirementError> {
-        let Scanned { token, text } = self.peek();
-        match token {
+    fn value_or_empty(&mut self) -> Result<&'a str, LabelError> {
+        let next = self.peek();
+        match next.token {
             Token::Identifier => Ok(self.next().text),
             Token::Comma | Token::Close => Ok(""),
-            _ => Err(unexpected(text, "',', or identifier")),
+            _ => Err(unexpected(next, "a value or ','")),
         }
     }
 
@@ -186,12 +181,6 @@ fn starts_requirement(token: Token) -> bool {
     matches!(token, Token::Identifier | Token::Not)
 }
 
-fn misplaced(scanned: Scanned<'_>, expected: &'static str) -> SelectorError {
-    let found = scanned.text.to_owned();
-    SelectorError::Unexpected { found, expected }
-}
-
-fn unexpected(found: &str, expected: &'static str) -> RequirementError {
-    let found = found.to_owned();
-    RequirementError::Unexpected { found, expected }
+fn unexpected(scanned: Scanned<'_>, expected: &str) -> LabelError {
+    LabelError::unexpected(scanned.text, expected)
 }

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::LabelLookup;
-use super::fault::{FieldError, FieldErrors};
-use super::validation::{label_key_faults, label_value_faults};
+use super::fault::LabelError;
+use super::validation::{LABEL_KEY, LABEL_VALUE, is_label_key, is_label_value};
 
 /// How a requirement compares the label with its values.
 ///
@@ -37,27 +37,14 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// Returns the error if the operator does not take `count` values; None if it does.
-    fn count_fault(self, count: usize) -> Option<&'static str> {
-        let (right, fault) = match self {
-            Self::In | Self::NotIn => (
-                count > 0,
-                "for 'in', 'notin' operators, values set can't be empty",
-            ),
-            Self::Equals | Self::DoubleEquals | Self::NotEquals => (
-                count == 1,
-                "exact-match compatibility requires one single value",
-            ),
-            Self::Exists | Self::DoesNotExist => (
-                count == 0,
-                "values set must be empty for exists and does not exist",
-            ),
-            Self::GreaterThan | Self::LessThan => (
-                count == 1,
-                "for 'Gt', 'Lt' operators, exactly one value is required",
-            ),
+    /// Returns how many values the operator takes, as text, if it does not take `count`.
+    fn refuses(self, count: usize) -> Option<&'static str> {
+        let (right, expected) = match self {
+            Self::In | Self::NotIn => (count > 0, "one value or more"),
+            Self::Exists | Self::DoesNotExist => (count == 0, "no value"),
+            _ => (count == 1, "exactly one value"),
         };
-        (!right).then_some(fault)
+        (!right).then_some(expected)
     }
 
     fn compares_integers(self) -> bool {
@@ -105,26 +92,34 @@ impl Requirement {
     ///
     /// # Errors
     /// Everything that is wrong with the key, the number of values and each value.
-    pub fn new(key: &str, operator: Operator, values: Vec<String>) -> Result<Self, FieldErrors> {
+    pub fn new(key: &str, operator: Operator, values: Vec<String>) -> Result<Self, LabelError> {
         Self::new_at("", key, operator, values)
     }
 
-    /// Makes a requirement as `new` does; `path` is the requirement's place, for errors.
+    /// Makes a requirement as `new` does; `path` comes before `key` and `values` in errors.
     pub(super) fn new_at(
         path: &str,
         key: &str,
         operator: Operator,
         values: Vec<String>,
-    ) -> Result<Self, FieldErrors> {
-        let dot = if path.is_empty() { "" } else { "." };
-        let mut errors = Vec::from_iter(key_error(format!("{path}{dot}key"), key));
-        errors.extend(value_errors(
-            &format!("{path}{dot}values"),
-            key,
-            operator,
-            &values,
-        ));
-        FieldErrors::none_in(errors)?;
+    ) -> Result<Self, LabelError> {
+        let mut error = LabelError::default();
+        if !is_label_key(key) {
+            error.add(&format!("{path}key"), key, LABEL_KEY);
+        }
+        if let Some(expected) = operator.refuses(values.len()) {
+            error.add(&format!("{path}values"), &values, expected);
+        }
+        for (i, value) in values.iter().enumerate() {
+            let mut wrong = |expected| error.add(&format!("{path}values[{i}]"), value, expected);
+            if operator.compares_integers() && value.parse::<i64>().is_err() {
+                wrong("an integer");
+            }
+            if !is_label_value(value) {
+                wrong(LABEL_VALUE);
+            }
+        }
+        error.unless_empty()?;
         Ok(Self::unchecked(key.to_owned(), operator, values))
     }
 
@@ -202,34 +197,4 @@ impl fmt::Display for Requirement {
 
 fn integer(value: Option<&str>) -> Option<i64> {
     value?.parse().ok()
-}
-
-/// Returns what is wrong with `key` as a label key, as the error of `field`; None if it is valid.
-pub(super) fn key_error(field: String, key: &str) -> Option<FieldError> {
-    let faults = label_key_faults(key);
-    (!faults.is_empty()).then(|| FieldError::invalid(field, key, &faults.join("; ")))
-}
-
-fn value_errors(field: &str, key: &str, operator: Operator, values: &[String]) -> Vec<FieldError> {
-    let count = operator
-        .count_fault(values.len())
-        .map(|fault| FieldError::invalid_list(field.to_owned(), values, fault));
-    let indexed = || values.iter().enumerate();
-    let integers = indexed()
-        .filter(|_| operator.compares_integers())
-        .filter_map(|(i, value)| integer_error(format!("{field}[{i}]"), value));
-    let labels =
-        indexed().filter_map(|(i, value)| value_error(format!("{field}[{i}][{key}]"), value));
-    count.into_iter().chain(integers).chain(labels).collect()
-}
-
-fn integer_error(field: String, value: &str) -> Option<FieldError> {
-    let fault = "for 'Gt', 'Lt' operators, the value must be an integer";
-    let wrong = value.parse::<i64>().is_err();
-    wrong.then(|| FieldError::invalid(field, value, fault))
-}
-
-fn value_error(field: String, value: &str) -> Option<FieldError> {
-    let faults = label_value_faults(value);
-    (!faults.is_empty()).then(|| FieldError::invalid(field, value, &faults.join("; ")))
 }

@@ -7,7 +7,7 @@ use super::names::Names;
 use super::record::{Labels, Node, position_near};
 use super::snapshot::{Snapshot, Topology, node_matches};
 use crate::labels::{
-    FieldErrors, PreferredTerm, PreferredTerms, RequiredAffinity, RequiredNodeAffinity, Selector,
+    LabelError, PreferredTerm, PreferredTerms, RequiredAffinity, RequiredNodeAffinity, Selector,
     Toleration, Tolerations,
 };
 
@@ -268,7 +268,7 @@ impl Nodes {
     ///
     /// # Errors
     /// A term that cannot be parsed, as in kube-scheduler's `PreScore`.
-    pub fn preferred_by(&self, terms: &[PreferredTerm]) -> Result<Vec<i64>, FieldErrors> {
+    pub fn preferred_by(&self, terms: &[PreferredTerm]) -> Result<Vec<i64>, LabelError> {
         let preferred = PreferredTerms::compile(terms)?;
         Ok(self.map_or(0, |node| preferred.score(node.name(), node.labels())))
     }
