@@ -612,6 +612,11 @@ def _print_args(listed: "Sequence[ListedPlugin]") -> None:
 @click.option("--namespace", "-n", default="default", show_default=True, help="Of the pod.")
 @_config_option
 @click.option("--server", help="URL of kubextend's verbs.  [default: from the configuration]")
+@click.option(
+    "--service",
+    metavar="NAMESPACE/NAME",
+    help="Reach the pods of this Service through the Kubernetes API, as kubectl port-forward does.",
+)
 @click.option("--ca-file", help="CA certificates of the server.  [default: from the configuration]")
 @click.option("--cert-file", help="Your client certificate, one of server.decisions.allowedNames.")
 @click.option("--key-file", help="The key of --cert-file.")
@@ -633,6 +638,7 @@ def why(  # noqa: PLR0913  one for each option
     namespace: str,
     config_file: Path | None,
     server: str | None,
+    service: str | None,
     ca_file: str | None,
     cert_file: str | None,
     key_file: str | None,
@@ -661,7 +667,7 @@ def why(  # noqa: PLR0913  one for each option
         message = "give the POD, or --file"
         raise click.UsageError(message)
     config = _load(config_file, runs_here=False)
-    where = whys.Server(
+    one = whys.Server(
         server or config.url_prefix,
         ca_file or config.extender.tls_config.ca_file,
         cert_file,
@@ -673,6 +679,9 @@ def why(  # noqa: PLR0913  one for each option
         context = context or config.cluster.context
     connect = partial(cluster.connect, kubeconfig, context)
     rules = compile_rules(config).decisions
+    where: whys.Server | whys.Replicas = one
+    if service is not None:
+        where = whys.Replicas.of(one, service, config.server.port, connect())
     told = ""
     while True:
         facts = whys.gathered(namespace, pod, where, connect, config.queue.gate)

@@ -1,11 +1,14 @@
 """Gathers what ``kubextend why`` needs to know of a pod, and writes the answer as lines of text."""
 
 import json
+import socket
 import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
@@ -18,11 +21,12 @@ from kubextend.errors import ClusterError, KubextendError
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
 
-__all__ = ["Server", "captured", "gathered", "lines_of", "read_capture", "with_rules"]
+__all__ = ["Replicas", "Server", "captured", "gathered", "lines_of", "read_capture", "with_rules"]
 
 _TIMEOUT_S: Final = 10.0
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _MOST_ROWS: Final = 20
+_MOST_REPLICAS: Final = 10
 MOST_CELL: Final = 120
 """The most characters of a cell of a table."""
 
@@ -30,6 +34,7 @@ _Json = Mapping[str, Any]
 _Row = Sequence[str]
 Table = tuple[_Row, list[_Row]]
 """The head of a table and its rows."""
+Dial = Callable[[], socket.socket]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,7 @@ class Server:
         cert_file: the reader's certificate; None: none is shown.
         key_file: the key of ``cert_file``; None: it is in ``cert_file``.
         token_file: a file whose first line is a bearer token; None: no token is sent.
+        dial: returns a socket to the server; None: the URL says where the server is.
     """
 
     url: str
@@ -49,6 +55,7 @@ class Server:
     cert_file: str | None = None
     key_file: str | None = None
     token_file: str | None = None
+    dial: Dial | None = None
 
     def get(self, path: str, query: Mapping[str, str]) -> dict[str, Any]:
         """Return the JSON object that kubextend answers to a GET request.
@@ -64,14 +71,14 @@ class Server:
             opener = urllib.request.build_opener(
                 _NoRedirects(),
                 urllib.request.ProxyHandler({}),
-                urllib.request.HTTPSHandler(context=self._trust()),
+                self._handler(),
             )
             with opener.open(request, timeout=_TIMEOUT_S) as response:
                 answer = json.loads(response.read(_MOST_BYTES))
         except urllib.error.HTTPError as error:
             message = f"{self.url}: {_refusal(error)}"
             raise KubextendError(message) from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             message = f"{self.url} cannot be asked: {reason}"
             raise KubextendError(message) from error
@@ -90,11 +97,93 @@ class Server:
             raise KubextendError(message) from error
         return {"Authorization": f"Bearer {token}"}
 
+    def _handler(self) -> urllib.request.HTTPSHandler:
+        if self.dial is None:
+            return urllib.request.HTTPSHandler(context=self._trust())
+        return _Dialled(self.dial, self._trust())
+
     def _trust(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=self.ca_file)
         if self.cert_file is not None:
             context.load_cert_chain(self.cert_file, self.key_file)
         return context
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """The pods of a Service, each reached through the Kubernetes API.
+
+    Attributes:
+        servers: kubextend in each pod; at least one.
+    """
+
+    servers: Sequence[Server]
+
+    @classmethod
+    def of(cls, server: Server, service: str, port: int, api: "Cluster") -> "Replicas":
+        """Return the ready pods of a Service.
+
+        Args:
+            server: the URL by whose host the certificates of the pods are checked, and credentials.
+            service: ``NAMESPACE/NAME`` of the Service.
+            port: the port on which kubextend listens in its pods.
+            api: the connection to the Kubernetes API.
+
+        Raises: ClusterError: the pods could not be listed, or there are none.
+        """
+        namespace, _, name = service.partition("/")
+        pods = cluster.ready_pods(api, namespace, name)[:_MOST_REPLICAS]
+        dials = [partial(cluster.port_of_pod, api, namespace, pod, port) for pod in pods]
+        return cls([replace(server, dial=dial) for dial in dials])
+
+    def get(self, path: str, query: Mapping[str, str]) -> dict[str, Any]:
+        """Return the answer of the first replica that has a record of the pod, or of another.
+
+        Raises: KubextendError: no replica answered.
+        """
+        found: dict[str, Any] | KubextendError = {}
+        for server in self.servers:
+            try:
+                answer = server.get(path, query)
+            except KubextendError as error:
+                found = found or error
+                continue
+            if answer.get("attempts") or answer.get("items"):
+                return answer
+            found = answer
+        if isinstance(found, KubextendError):
+            raise found
+        return found
+
+
+class _Connection(HTTPConnection):
+    """A connection over a socket that a function returns, with TLS if there is a trust."""
+
+    def __init__(self, dial: Dial, trust: ssl.SSLContext | None, host: str, timeout: float) -> None:
+        super().__init__(host, timeout=timeout)
+        self._dial = dial
+        self._trust = trust
+
+    def connect(self) -> None:
+        self.sock = self._dial()
+        self.sock.settimeout(self.timeout)
+        if self._trust is not None:
+            self.sock = self._trust.wrap_socket(self.sock, server_hostname=self.host)
+
+
+class _Dialled(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
+    """Sends requests over sockets that a function returns; URLs only name the server."""
+
+    def __init__(self, dial: Dial, trust: ssl.SSLContext) -> None:
+        super().__init__(context=trust)
+        self._dial = dial
+        self._trust = trust
+
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(partial(_Connection, self._dial, None), req)
+
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(partial(_Connection, self._dial, self._trust), req)
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -120,7 +209,11 @@ def _refusal(error: urllib.error.HTTPError) -> str:
 
 
 def gathered(
-    namespace: str, name: str, server: Server, connect: Callable[[], "Cluster"], gate: str
+    namespace: str,
+    name: str,
+    server: Server | Replicas,
+    connect: Callable[[], "Cluster"],
+    gate: str,
 ) -> Facts:
     """Ask kubextend and the Kubernetes API about a pod; what cannot be asked is noted.
 
@@ -210,7 +303,7 @@ def _meeting(selector: str, connect: Callable[[], "Cluster"]) -> int | None:
         return None
 
 
-def node_of(facts: Facts, node: str, server: Server) -> dict[str, Any] | None:
+def node_of(facts: Facts, node: str, server: Server | Replicas) -> dict[str, Any] | None:
     """Ask kubextend what it decided about one node; None if there is nothing on record.
 
     Raises: KubextendError: kubextend could not be asked.
@@ -347,11 +440,16 @@ def _score(score: _Json) -> str:
 
 def _calls(decisions: _Json) -> list[_Row]:
     rows = [
-        (str(call["at"])[:23], call["verb"], f"{call['tookSeconds'] * 1e3:.1f} ms", _result(call))
+        (str(call["at"])[:23], call["verb"], _took(call), _result(call))
         for attempt in decisions.get("attempts") or ()
         for call in reversed(attempt["calls"])
     ]
     return list(rows[:_MOST_ROWS])
+
+
+def _took(call: _Json) -> str:
+    # A verb that was given up has no end of its own.
+    return f"{call['tookSeconds'] * 1e3:.1f} ms" if call["tookSeconds"] else "-"
 
 
 def _result(call: _Json) -> str:

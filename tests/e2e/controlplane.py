@@ -33,6 +33,7 @@ USERS = {
     "admin": ("admin-token", "system:masters"),
     "system:kube-scheduler": ("scheduler-token", "system:authenticated"),
     "kubextend": ("kubextend-token", "system:authenticated"),
+    "reader": ("reader-token", "system:authenticated"),
 }
 # The audit log holds the writes of kubextend, and the Bindings of everybody.
 AUDITED = {

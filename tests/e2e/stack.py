@@ -21,7 +21,7 @@ import httpx
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from .certificates import Authority
+from .certificates import Authority, KeyPair
 from .controlplane import ControlPlane
 from .kubeapi import Object, trusting
 from .manifests import grant_printed
@@ -252,6 +252,12 @@ class Stack:
         self._kubextend = self._launch_kubextend()
 
     @property
+    def client_pair(self) -> KeyPair:
+        """A certificate of a caller, and its key; only a stack with TLS has one."""
+        assert self._certificates is not None
+        return self._certificates.issue("client")
+
+    @property
     def pid(self) -> int:
         """The process id of kubextend."""
         return self._kubextend.pid
@@ -344,7 +350,7 @@ class Stack:
         if self._certificates is None:
             return httpx.Client(base_url=self.url, trust_env=False, timeout=120.0)
         context = trusting(self._certificates.cert)
-        pair = self._certificates.issue("client")
+        pair = self.client_pair
         context.load_cert_chain(pair.cert, pair.key)
         return httpx.Client(base_url=self.url, verify=context, trust_env=False, timeout=120.0)
 

@@ -23,6 +23,7 @@ from kubextend.cluster.nodes import NODE_SNAPSHOT, follow_nodes
 from kubextend.cluster.pending_pods import follow_pending_pods, list_pending_pods, list_pods
 from kubextend.cluster.pod_story import pod_events, read_manifest
 from kubextend.cluster.pods import PodReader, follow_pods
+from kubextend.cluster.port_forward import port_of_pod, ready_pods
 from kubextend.cluster.reflector import Reflector
 from kubextend.cluster.review import (
     Right,
@@ -78,7 +79,9 @@ __all__ = [
     "own_pod",
     "own_pod_reference",
     "pod_events",
+    "port_of_pod",
     "read_manifest",
+    "ready_pods",
     "server_version",
     "unconnected_client",
     "ungate",

@@ -1,6 +1,9 @@
 """What `kubextend why` prints, and the files that it reads again."""
 
 import json
+import socket
+import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -9,7 +12,7 @@ from typing import Any, cast
 import pytest
 from click.testing import CliRunner
 
-from kubextend import config, why
+from kubextend import cli, config, why
 from kubextend.cli import main
 from kubextend.cluster.api_call import Call, RefusedError
 from kubextend.config.admission_rules import RuleDecision, compile_rules
@@ -17,6 +20,11 @@ from kubextend.decisions.explanation import Facts, explain
 from kubextend.errors import KubextendError
 from kubextend.plugins import IN_TREE
 
+CONFIG = """
+apiVersion: kubextend.dev/v1alpha1
+kind: ExtenderConfiguration
+profiles: [{schedulerName: trains}]
+"""
 EVIL = "\x1b[2J\nforged"
 
 
@@ -226,6 +234,34 @@ def test_a_server_that_cannot_be_asked_is_said(tmp_path: Path) -> None:
         why.Server("http://127.0.0.1:9", token_file=str(tmp_path / "none")).get("/x", {})
 
 
+def test_of_several_replicas_the_one_with_a_record_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    empty, full = {"attempts": [], "pod": None}, {"attempts": [{"calls": []}]}
+    answers: dict[str, Any] = {"a": KubextendError("down"), "b": empty, "c": full, "d": empty}
+
+    def get(server: why.Server, _path: str, _query: Any) -> Any:
+        if isinstance(answer := answers[server.url], Exception):
+            raise answer
+        return answer
+
+    def asked(*urls: str) -> Any:
+        return why.Replicas([why.Server(url) for url in urls]).get("/decisions", {})
+
+    monkeypatch.setattr(why.Server, "get", get)
+    assert asked("a", "b", "c", "d") == full
+    assert asked("a", "b") == asked("b", "a") == empty
+    with pytest.raises(KubextendError, match="down"):
+        asked("a")
+
+
+def test_a_server_that_speaks_no_http_is_said() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.sendall(b"SSH-2.0-OpenSSH\r\n")
+    with theirs, pytest.raises(KubextendError, match="cannot be asked: SSH"):
+        why.Server("http://kubextend", dial=lambda: ours).get("/decisions", {})
+
+
 def test_a_redirect_takes_the_token_nowhere(tmp_path: Path) -> None:
     asked: list[str] = []
 
@@ -249,3 +285,33 @@ def test_a_redirect_takes_the_token_nowhere(tmp_path: Path) -> None:
         server.shutdown()
         thread.join()
     assert asked == ["/decisions?"]
+
+
+def test_watch_prints_each_new_sentence_once_until_the_pod_is_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "kubextend.yaml"
+    config.write_text(CONFIG)
+    gated, bound = {"schedulingGates": [{"name": "a/b"}]}, {"nodeName": "n"}
+    seen = iter([{}, {}, gated, {}, bound, gated])
+
+    def gathered(namespace: str, name: str, *_: object) -> Facts:
+        pod = {"metadata": {"uid": "u"}, "spec": next(seen)}
+        return Facts(namespace, name, {"kubextend": {}, "attempts": []}, "", pod)
+
+    monkeypatch.setattr(why, "gathered", gathered)
+    monkeypatch.setattr(cli, "_WATCH_S", 0.0)
+    done = CliRunner().invoke(main, ["why", "p", "--config", str(config), "--watch"])
+    assert done.exit_code == 0, done.output
+    told = [line for line in done.output.splitlines() if line.startswith("pod default/p: ")]
+    assert [line.split(": ")[1] for line in told] == ["NotTried", "OtherGate", "NotTried", "Bound"]
+    assert next(seen) == gated
+
+
+def test_kubectl_runs_the_command_as_its_plugin(tmp_path: Path) -> None:
+    file = capture(tmp_path / "c.json", facts())
+    plugin = Path(sys.executable).with_name("kubectl-kubextend")
+    done = subprocess.run(
+        [plugin, "why", "--file", file], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == printed(file)

@@ -1,0 +1,138 @@
+"""`kubextend why --service` reaches kubextend through the Kubernetes API server.
+
+kube-apiserver is real; of a kubelet there is what passes on the bytes of a port.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .controlplane import ControlPlane
+from .kubeapi import NodePool, Object, node, pod
+from .kubelet import Kubelet
+from .manifests import RBAC, apply
+from .stack import Mode, Stack, refused_kubextend, run_kubextend
+from .workbench import until
+
+NAMESPACE = "why-service"
+NODE = "why-service-kubelet"
+TOKEN = "reads-and-decides-nothing"
+
+
+def granted(name: str, *rules: Object) -> Iterator[Object]:
+    """Yield a Role of the namespace with these rules, and its binding for the user reader."""
+    metadata = {"name": name, "namespace": NAMESPACE}
+    version = f"{RBAC}/v1"
+    yield {"apiVersion": version, "kind": "Role", "metadata": metadata, "rules": rules}
+    yield {
+        "apiVersion": version,
+        "kind": "RoleBinding",
+        "metadata": metadata,
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": "reader"}],
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
+    }
+
+
+def rule(group: str, resource: str, *verbs: str) -> Object:
+    return {"apiGroups": [group], "resources": [resource], "verbs": verbs}
+
+
+READS = [
+    rule("", "pods", "get"),
+    rule("", "events", "list"),
+    rule("discovery.k8s.io", "endpointslices", "list"),
+]
+
+
+@pytest.fixture(scope="module")
+def kubelet(
+    control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Kubelet]:
+    port = control_plane.bench.free_port()
+    api = control_plane.api
+    made = node(NODE)
+    made["status"]["addresses"] = [{"type": "InternalIP", "address": "127.0.0.1"}]
+    made["status"]["daemonEndpoints"] = {"kubeletEndpoint": {"Port": port}}
+    api.create_nodes([made])
+    with Kubelet(port, control_plane.authority.issue("kubelet")) as kubelet:
+        yield kubelet
+    api.delete_node(NODE)
+
+
+@pytest.fixture(scope="module")
+def stack(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Run a kubextend with TLS, and make a Service whose ready pods have its port."""
+    token = tmp_path_factory.mktemp("why-service") / "token"
+    token.write_text(f"{TOKEN}\n")
+    api = control_plane.api
+    api.create_namespace(NAMESPACE)
+    stack = Stack(control_plane, "why-service", Mode(names=True, tls=True), readers=token)
+    replicas = ["kubextend-0", "kubextend-1"]
+    for name in replicas:
+        replica = pod(name, "none", "none")
+        replica["spec"]["nodeName"] = NODE
+        api.create_pods(NAMESPACE, [replica])
+    for each in granted("reads", *READS):
+        apply(api, each)
+    apply(api, endpoints(replicas))
+    yield stack
+    stack.close()
+    api.delete_pods(NAMESPACE)
+
+
+def endpoints(names: list[str]) -> Object:
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": "kubextend-1",
+            "namespace": NAMESPACE,
+            "labels": {"kubernetes.io/service-name": "kubextend"},
+        },
+        "addressType": "IPv4",
+        "ports": [{"name": "https", "port": 8888}],
+        "endpoints": [
+            {
+                "addresses": [f"10.0.0.{number}"],
+                "conditions": {"ready": True},
+                "targetRef": {"kind": "Pod", "namespace": NAMESPACE, "name": name},
+            }
+            for number, name in enumerate(names, 1)
+        ],
+    }
+
+
+def options(
+    stack: Stack, plane: ControlPlane, service: str = f"{NAMESPACE}/kubextend"
+) -> list[str | Path]:
+    pair = stack.client_pair
+    return [
+        "why", "p", "-n", NAMESPACE, "--config", stack.config, "--service", service,
+        "--cert-file", pair.cert, "--key-file", pair.key,
+        "--kubeconfig", plane.kubeconfig("reader"),
+    ]  # fmt: skip
+
+
+def test_why_asks_the_pods_of_a_service_through_the_api_server(
+    stack: Stack, control_plane: ControlPlane, kubelet: Kubelet
+) -> None:
+    api = control_plane.api
+    pool = NodePool(api, "why-service", 1)
+    api.create_pods(NAMESPACE, [pod("p", stack.scheduler_name, pool.name, {"high-comm": "yes"})])
+    until(lambda: stack.attempts("unschedulable"), "the pod is tried")
+    refused = run_kubextend(*options(stack, control_plane))
+    assert "resources: [pods/portforward]" in refused
+    for each in granted("forwards", rule("", "pods/portforward", "get", "create")):
+        apply(api, each)
+    ask = options(stack, control_plane)
+    until(lambda: "kubextend rejected 1 node" in run_kubextend(*ask), "kubextend is asked")
+    assert set(kubelet.asked) <= {f"/portForward/{NAMESPACE}/kubextend-{n}" for n in (0, 1)}
+    printed = run_kubextend(*ask, "--node", pool.names[0])
+    assert f"node {pool.names[0]}: rejected by HighCommPodFilter" in printed
+    pool.delete()
+
+
+def test_a_service_without_ready_pods_is_named(stack: Stack, control_plane: ControlPlane) -> None:
+    said = refused_kubextend(*options(stack, control_plane, f"{NAMESPACE}/absent"))
+    assert f"the Service {NAMESPACE}/absent has no ready pod, or does not exist" in said

@@ -1,0 +1,71 @@
+"""Ports of pods through a Kubernetes API that refuses them, or that does not answer."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from kubextend import cluster
+from kubextend.cluster import port_forward
+from kubextend.cluster.client import Cluster
+from kubextend.errors import ClusterError
+
+
+def connected(folder: Path, port: int) -> Cluster:
+    file = folder / "kubeconfig"
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "c",
+    }
+    file.write_text(json.dumps(config))
+    return cluster.connect(str(file))
+
+
+@pytest.fixture(params=[403, 404])
+def refusing(request: pytest.FixtureRequest) -> Iterator[HTTPServer]:
+    class Refuses(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(request.param)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Refuses) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        server.status = request.param  # type: ignore[attr-defined]
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_a_refusal_names_the_right_that_is_missing(refusing: HTTPServer, tmp_path: Path) -> None:
+    api = connected(tmp_path, refusing.server_port)
+    said = {
+        403: r"resources: \[pods/portforward\]\n  verbs: \[get, create\]",
+        404: "pod a/b cannot be reached through the Kubernetes API: status 404 Not Found",
+    }
+    with pytest.raises(ClusterError, match=said[refusing.status]):  # type: ignore[attr-defined]
+        cluster.port_of_pod(api, "a", "b", 8888)
+
+
+def test_an_api_that_does_not_answer_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(port_forward, "CALL_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        api = connected(tmp_path, silent.getsockname()[1])
+        with pytest.raises(ClusterError, match="did not open port 8888"):
+            cluster.port_of_pod(api, "a", "b", 8888)
+
+
+def test_a_service_is_named_by_names_alone(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="is no name of a Service"):
+        cluster.ready_pods(connected(tmp_path, 9), "a", "b/../c")
