@@ -8,10 +8,12 @@ import json
 import os
 import textwrap
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from kubextend import cluster, why
@@ -19,8 +21,12 @@ from kubextend.decisions.explanation import Cause, Explanation, Facts, explain
 
 from .controlplane import ControlPlane
 from .door import Door
-from .kubeapi import MERGE, RDMA_LABEL, NodePool, Object, node, pod
-from .stack import PLUGIN_FOLDER, Mode, Stack, profile, run_kubextend
+from .kubeapi import MERGE, RDMA_LABEL, Api, NodePool, Object, node, pod
+from .manifests import ELASTIC_QUOTAS, apply, define
+from .queue_policies import GATE, gates, install_queue
+from .queue_stack import NAMESPACE as LEASE_NAMESPACE
+from .queue_stack import forget_lease
+from .stack import PLUGIN_FOLDER, Mode, Stack, grant_needed, profile, run_kubextend
 from .workbench import until
 
 TOKEN = "reads-and-decides-nothing"
@@ -29,6 +35,8 @@ NAMESPACE = "why"
 PAGE = os.environ.get("KUBEXTEND_WHY_PAGE")
 HANG_S = 30.0
 HANGS = "hangs"
+# The pods with a namespace of their own, since the quota is that of the namespace.
+QUOTA_NAMESPACE = "why-quota"
 PAGE_COLUMNS = 118
 PATIENCE_S = 60.0
 
@@ -99,6 +107,7 @@ def near_to(label: str) -> dict[str, Any]:
 
 
 THEIRS = Cause.REJECTED_BY_KUBE_SCHEDULER
+ON_A_NODE_OR_ABSENT = {Cause.BOUND, Cause.NO_SUCH_POD}
 POOL = "e2e.kubextend.dev/pool"
 
 CASES = {
@@ -199,7 +208,6 @@ CASES = {
     "pre-bind-raises": on_demand("pre-bind", "raises", Cause.PLUGIN_FAILED, "PreBind of"),
     "bind-rejects": on_demand("bind", "rejects", Cause.BIND_REJECTED, "Bind of"),
     "bind-raises": on_demand("bind", "raises", Cause.PLUGIN_FAILED, "Bind of"),
-    HANGS: Case("a filter hangs", Cause.PLUGIN_HUNG, "in time", "Hangs", scheduler="why-hangs"),
     "pre-filter-fails": on_demand("pre-filter", "fails", Cause.PLUGIN_FAILED, "PreFilter of"),
     "reserve-fails": on_demand("reserve", "fails", Cause.PLUGIN_FAILED, "Reserve of"),
     "reserve-wrong": on_demand("reserve", "answers-wrong", Cause.PLUGIN_FAILED, "Reserve of"),
@@ -276,30 +284,87 @@ CASES = {
         scheduler="volcano",
     ),
 }
+AT_ANY_TIME = list(CASES)
 
-
-# A hanging call delays the attempts of all pods.
-AT_ANY_TIME = [name for name in CASES if name != HANGS]
+# Causes that need a moment of their own: a test for each of them is below.
+CASES |= {
+    # A hanging call delays the attempts of all pods.
+    HANGS: Case("a filter hangs", Cause.PLUGIN_HUNG, "in time", "Hangs", scheduler="why-hangs"),
+    "breaker-open": Case(
+        "the breaker of a filter is open",
+        Cause.BREAKER_OPEN,
+        "its breaker is open",
+        "Hangs",
+        scheduler="why-hangs",
+    ),
+    "quota": Case(
+        "the namespace has used its quota",
+        Cause.REJECTED,
+        "more than the max of its ElasticQuota",
+        "CapacityScheduling",
+        "a larger max: cpu would be",
+        scheduler="why-quota",
+        spec=asking("200m"),
+    ),
+    "binding-refused": Case(
+        "the Kubernetes API refuses the Binding",
+        Cause.BIND_FAILED,
+        "nobody binds this pod",
+        scheduler="why-demand",
+        spec=needs("late", "yes"),
+    ),
+    "guard": Case(
+        "another scheduler has filled the node, and the guard refuses the pod",
+        Cause.GUARD_REFUSED,
+        "Insufficient cpu",
+        scheduler="why-late",
+        spec=asking("600m"),
+    ),
+    "queue-head": Case(
+        "the queue has released the pod, and the pod fits on no node",
+        THEIRS,
+        "Insufficient cpu",
+        scheduler="why-queue",
+        spec=asking("64"),
+    ),
+    "queue-behind": Case(
+        "the pod is in kubextend's queue behind a pod that fits on no node",
+        Cause.QUEUE_GATE,
+        "waits for why/queue-head",
+        scheduler="why-queue",
+    ),
+    "stands-still": Case(
+        "kube-scheduler stands still", Cause.NOT_TRIED, "the profile why", scheduler="why"
+    ),
+    "unreached": Case(
+        "kubextend is down", Cause.NOT_REACHED, "could not reach it", scheduler="why-down"
+    ),
+    "not-ready": Case(
+        "kubextend has not listed the nodes yet",
+        Cause.NOT_READY,
+        "the nodes are not listed yet",
+        scheduler="why-down",
+    ),
+    "deleted": Case("the pod is being deleted", Cause.DELETED, "nobody places it"),
+    "absent": Case("nobody has created the pod", Cause.NO_SUCH_POD, "there is no pod"),
+}
 
 
 @dataclass(frozen=True)
 class World:
-    """The stack of these tests, and how to ask why."""
+    """A stack of these tests, and how to ask why."""
 
     stack: Stack
     plane: ControlPlane
     server: why.Server
     token: Path
-    printed_for: dict[str, str] = field(default_factory=dict)
+    answers: dict[str, str]
 
     def facts(self, name: str, namespace: str = NAMESPACE) -> Facts:
         kubeconfig = str(self.plane.kubeconfig("admin"))
         return why.gathered(
             namespace, name, self.server, lambda: cluster.connect(kubeconfig), "kubextend.dev/queue"
         )
-
-    def explained(self, name: str, namespace: str = NAMESPACE) -> Explanation:
-        return explain(self.facts(name, namespace))
 
     def printed(self, name: str, *options: str) -> str:
         return run_kubextend(
@@ -310,27 +375,59 @@ class World:
 
     def until(
         self, name: str, cause: Cause, words: str = "", namespace: str = NAMESPACE
-    ) -> Explanation:
-        """Wait until the cause of a pod is this one, and return the explanation."""
-        last: list[Explanation] = []
+    ) -> tuple[Explanation, Facts]:
+        """Wait until the cause of a pod is this one; return the explanation and its facts."""
+        last: list[tuple[Explanation, Facts]] = []
 
-        def found() -> Explanation | None:
-            last[:] = [self.explained(name, namespace)]
-            return last[0] if last[0].cause is cause and words in last[0].sentence else None
+        def found() -> bool:
+            facts = self.facts(name, namespace)
+            last[:] = [(explain(facts), facts)]
+            return last[0][0].cause is cause and words in last[0][0].sentence
 
         try:
-            return until(found, f"{name} is explained by {cause}", PATIENCE_S) or last[0]
+            until(found, f"{name} is explained by {cause}", PATIENCE_S)
         except TimeoutError as error:
             error.add_note(f"the last explanation is {last}")
             raise
+        return last[0]
+
+    def judge(self, name: str, namespace: str = NAMESPACE) -> None:
+        """Wait until `kubextend why` names the cause of a case, and look at all that it says."""
+        case = CASES[name]
+        found, facts = self.until(name, case.cause, case.words, namespace)
+        assert found.plugin == case.plugin
+        assert case.unblock in "\n".join(found.unblock)
+        if PAGE:
+            # By another question the cause may be over.
+            capture = self.token.with_name(f"{name}.json")
+            capture.write_text(json.dumps(why.captured(facts, found)))
+            self.answers[name] = run_kubextend("why", "--file", capture)
 
 
 @pytest.fixture(scope="module")
-def world(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def answers(control_plane: ControlPlane) -> Iterator[dict[str, str]]:
+    """What `kubextend why` printed for each case; the page of docs is written of it."""
+    control_plane.api.create_namespace(NAMESPACE)
+    printed: dict[str, str] = {}
+    yield printed
+    if PAGE:
+        assert printed.keys() == CASES.keys()
+        Path(PAGE).write_text(page_of(printed))
+
+
+@pytest.fixture(scope="module")
+def token(tmp_path_factory: pytest.TempPathFactory) -> Path:
     token = tmp_path_factory.mktemp("why") / "token"
     token.write_text(f"{TOKEN}\n")
+    return token
+
+
+@pytest.fixture(scope="module")
+def world(control_plane: ControlPlane, answers: dict[str, str], token: Path) -> Iterator[World]:
     api = control_plane.api
-    api.create_namespace(NAMESPACE)
+    define(api, ELASTIC_QUOTAS)
+    quotas = profile("why-quota", "CapacityScheduling")
+    grant_needed(control_plane, quotas)
     stack = Stack(
         control_plane,
         "why",
@@ -341,6 +438,7 @@ def world(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
             profile("why-gang", Coscheduling={"permitWaitingTimeSeconds": 250}),
             profile("why-demand", "OnDemand"),
             profile("why-hangs", Hangs={"seconds": HANG_S}),
+            quotas,
         ],
         out_of_tree=["on_demand:OnDemand", "trouble:Hangs"],
         python_path=[PLUGIN_FOLDER],
@@ -360,32 +458,39 @@ def world(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
     api.create_nodes(others)
     api.label_node(big.names[0], {POOL: "why"})
     api.create_pods(NAMESPACE, [pod_of(name, CASES[name]) for name in AT_ANY_TIME])
-    world = World(stack, control_plane, why.Server(stack.url, token_file=str(token)), token)
-    yield world
-    if PAGE:
-        Path(PAGE).write_text(page_of(world.printed_for))
+    yield world_of(stack, control_plane, answers, token)
     api.delete_pods(NAMESPACE)
     stack.close()
     for each in (*others, *(node(name) for name in (*pool.names, *big.names))):
         api.delete_node(each["metadata"]["name"])
 
 
+def world_of(stack: Stack, plane: ControlPlane, answers: dict[str, str], token: Path) -> World:
+    return World(stack, plane, why.Server(stack.url, token_file=str(token)), token, answers)
+
+
+def table_of() -> str:
+    """Return the table of all cases on the page of docs."""
+    lines = [f"| {case.injected} | `{case.cause}` |" for _, case in sorted(CASES.items())]
+    return "\n".join(["| injected | cause |", "| --- | --- |", *lines, ""])
+
+
 def page_of(printed: Mapping[str, str]) -> str:
     """Return a page of docs with what the command printed for each case, by the case's name."""
+    pending = sum(case.cause not in ON_A_NODE_OR_ABSENT for case in CASES.values())
     head = (
         "# Causes, and what kubextend why prints\n\n"
         "For operators: this page shows what `kubextend why` prints for each reason for which a\n"
-        "pod is pending or on its node. `tests/e2e/test_why.py` causes each of them on a real\n"
-        "control plane, and writes this page.\n"
+        f"pod is pending or on its node. In {pending} of the cases the pod is on no node.\n"
+        "`tests/e2e/test_why.py` causes each of them on a real control plane, and writes this\n"
+        "page.\n"
     )
-    cases = [CASES[name] for name in sorted(printed)]
-    table = "\n".join(f"| {case.injected} | `{case.cause}` |" for case in cases)
     parts = [
         f"\n## {CASES[name].injected[0].upper()}{CASES[name].injected[1:]}\n\n```text\n"
         f"{_folded(printed[name])}```\n"
         for name in sorted(printed)
     ]
-    return f"{head}\n| injected | cause |\n| --- | --- |\n{table}\n{''.join(parts)}"
+    return f"{head}\n{table_of()}{''.join(parts)}"
 
 
 def _folded(text: str) -> str:
@@ -396,8 +501,8 @@ def _folded(text: str) -> str:
     return "".join(f"{fold.fill(line)}\n" for line in text.splitlines())
 
 
-def pod_of(name: str, case: Case) -> Object:
-    made = pod(name, case.scheduler, "why-gang" if name == "gang-waits" else "why", case.labels)
+def pod_of(name: str, case: Case, pool: str = "why") -> Object:
+    made = pod(name, case.scheduler, "why-gang" if name == "gang-waits" else pool, case.labels)
     selector = {**made["spec"]["nodeSelector"], **case.spec.get("nodeSelector", {})}
     made["spec"] |= {**case.spec, "nodeSelector": selector}
     return made
@@ -405,20 +510,10 @@ def pod_of(name: str, case: Case) -> Object:
 
 @pytest.mark.parametrize("name", AT_ANY_TIME)
 def test_why_names_the_true_cause(name: str, world: World) -> None:
-    case = CASES[name]
     if name == "gang-waits":
-        sibling = pod("gang-sibling", "why-gang", "nowhere", case.labels)
+        sibling = pod("gang-sibling", "why-gang", "nowhere", CASES[name].labels)
         world.plane.api.create_pods(NAMESPACE, [sibling])
-    judge(name, world)
-
-
-def judge(name: str, world: World) -> None:
-    case = CASES[name]
-    found = world.until(name, case.cause, case.words)
-    assert found.plugin == case.plugin
-    assert case.unblock in "\n".join(found.unblock)
-    if PAGE:
-        world.printed_for[name] = world.printed(name)
+    world.judge(name)
 
 
 def test_a_capture_says_the_same_without_a_cluster(world: World, tmp_path: Path) -> None:
@@ -431,28 +526,103 @@ def test_a_capture_says_the_same_without_a_cluster(world: World, tmp_path: Path)
 
 
 def test_a_pod_that_is_not_there_is_named(world: World) -> None:
-    assert world.explained("nobody").cause is Cause.NO_SUCH_POD
+    world.judge("absent")
 
 
 def test_a_deleted_pod_is_said_to_be_deleted(world: World) -> None:
     api = world.plane.api
-    doomed = pod("doomed", "nobody", "why")
+    doomed = pod("deleted", "nobody", "why")
     doomed["metadata"]["finalizers"] = ["example.com/keep"]
     api.create_pods(NAMESPACE, [doomed])
-    api.delete_pod(NAMESPACE, "doomed")
-    assert world.explained("doomed").cause is Cause.DELETED
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods/doomed"
+    api.delete_pod(NAMESPACE, "deleted")
+    world.judge("deleted")
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/deleted"
     api.call("PATCH", path, {"metadata": {"finalizers": None}}, MERGE)
 
 
 # In one test, since only the pod whose attempt is a probe finds that the plugin hangs.
 def test_a_plugin_that_hangs_is_the_cause_and_then_its_open_breaker(world: World) -> None:
+    create(world, HANGS)
+    world.judge(HANGS)
+    create(world, "breaker-open")
+    world.judge("breaker-open")
+
+
+def test_a_kube_scheduler_that_stands_still_is_the_cause(world: World) -> None:
+    with world.stack.paused_scheduler():
+        create(world, "stands-still")
+        world.judge("stands-still")
+
+
+def test_a_quota_is_the_cause(world: World) -> None:
     api = world.plane.api
-    api.create_pods(NAMESPACE, [pod_of(HANGS, CASES[HANGS])])
-    judge(HANGS, world)
-    api.create_pods(NAMESPACE, [pod("next", "why-hangs", "why")])
-    found = world.until("next", Cause.BREAKER_OPEN)
-    assert found.plugin == "Hangs"
+    api.create_namespace(QUOTA_NAMESPACE)
+    quota = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": "quota", "namespace": QUOTA_NAMESPACE},
+        "spec": {"min": {"cpu": "100m"}, "max": {"cpu": "150m"}},
+    }
+    apply(api, quota)
+    create(world, "quota", QUOTA_NAMESPACE)
+    world.judge("quota", QUOTA_NAMESPACE)
+    api.delete_pods(QUOTA_NAMESPACE)
+
+
+def test_a_binding_that_the_api_refuses_is_the_cause(world: World) -> None:
+    api, name = world.plane.api, "binding-refused"
+    with ExitStack() as policies:
+        refuse_binding(api, name, policies)
+        create(world, name)
+        # An earlier attempt ended otherwise, and the pod's condition said so.
+        world.until(name, THEIRS)
+        api.label_node("why-0000", {"late": "yes"})
+        world.judge(name)
+        api.delete_pod(NAMESPACE, name)
+        api.label_node("why-0000", {"late": None})
+
+
+def refuse_binding(api: Api, name: str, policies: ExitStack) -> None:
+    """Make kube-apiserver refuse the Binding of a pod until ``policies`` is left."""
+    group = {"apiVersion": "admissionregistration.k8s.io/v1"}
+    root = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
+    metadata = {"metadata": {"name": "why"}}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"]}
+    policy: Object = {
+        "kind": "ValidatingAdmissionPolicy",
+        "spec": {
+            "matchConstraints": {"resourceRules": [{**rule, "resources": ["pods/binding"]}]},
+            "validations": [
+                {
+                    "expression": f"object.metadata.name != '{name}'",
+                    "message": "nobody binds this pod",
+                }
+            ],
+        },
+    }
+    use: Object = {
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "spec": {"policyName": "why", "validationActions": ["Deny"]},
+    }
+    for path, each in ((f"{root}ies", policy), (f"{root}ybindings", use)):
+        apply(api, {**group, **metadata, **each})
+        policies.callback(api.call, "DELETE", f"{path}/why")
+    binding = {"apiVersion": "v1", "kind": "Binding", "target": {"kind": "Node", "name": "none"}}
+    binding["metadata"] = {"name": name}
+
+    def is_refused() -> bool:
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/binding"
+        try:
+            api.call("POST", path, binding, dryRun="All")
+        except httpx.HTTPStatusError as refusal:
+            return "nobody binds this pod" in str(refusal)
+        return False
+
+    until(is_refused, "the policy is in force")
+
+
+def create(world: World, name: str, namespace: str = NAMESPACE, pool: str = "why") -> None:
+    world.plane.api.create_pods(namespace, [pod_of(name, CASES[name], pool)])
 
 
 def test_the_score_of_any_node_is_shown(world: World) -> None:
@@ -463,27 +633,90 @@ def test_the_score_of_any_node_is_shown(world: World) -> None:
 
 
 def test_a_kubextend_that_is_down_or_sees_no_nodes_is_the_cause(
-    control_plane: ControlPlane, tmp_path: Path
+    control_plane: ControlPlane, answers: dict[str, str], token: Path
 ) -> None:
     api = control_plane.api
-    token = tmp_path / "token"
-    token.write_text(TOKEN)
     pool = NodePool(api, "why-down", 1)
     with Door(control_plane.bench.free_port(), control_plane.port) as door:
         stack = Stack(control_plane, "why-down", Mode(names=True), api_url=door.url, readers=token)
-        server = why.Server(stack.url, token_file=str(token))
-        world = World(stack, control_plane, server, token)
+        world = world_of(stack, control_plane, answers, token)
         stack.kill_kubextend()
-        api.create_pods("default", [pod("down", "why-down", pool.name)])
-        down = world.until("down", Cause.NOT_REACHED, namespace="default")
-        assert "could not reach it" in down.sentence
-        assert "cannot be asked" in world.facts("down", "default").unreached
+        create(world, "unreached", pool=pool.name)
+        world.judge("unreached")
+        assert "cannot be asked" in world.facts("unreached").unreached
         door.shut()
         stack.start_kubextend()
-        blind = world.until("down", Cause.NOT_READY, namespace="default")
-        assert "the nodes are not listed yet" in blind.sentence
+        create(world, "not-ready", pool=pool.name)
+        world.judge("not-ready")
         door.open()
-        world.until("down", Cause.BOUND, namespace="default")
+        world.until("unreached", Cause.BOUND)
+        world.until("not-ready", Cause.BOUND)
         stack.close()
-    api.delete_pod("default", "down")
+    for name in ("unreached", "not-ready"):
+        api.delete_pod(NAMESPACE, name)
     pool.delete()
+
+
+@pytest.fixture(scope="module")
+def late_world(
+    control_plane: ControlPlane, answers: dict[str, str], token: Path
+) -> Iterator[World]:
+    """Run a kubextend with a guard and a queue, for one node."""
+    install_queue(control_plane)
+    sorting = {"queueSort": {"enabled": [{"name": "PrioritySort"}]}}
+    late = profile("why-late", Room={"limit_milli": 1100, "timeout_s": 280.0})
+    late["plugins"] |= sorting
+    stack = Stack(
+        control_plane,
+        "why-late",
+        Mode(names=True),
+        profile=late,
+        more_profiles=[{"schedulerName": "why-queue", "plugins": sorting}],
+        out_of_tree=["room:Room"],
+        python_path=[PLUGIN_FOLDER],
+        extender={"permitMaxWait": "300s"},
+        guard=True,
+        queue={
+            "strategy": "StrictFIFO",
+            "maxHold": "1h",
+            "lease": {"namespace": LEASE_NAMESPACE},
+        },
+        readers=token,
+    )
+    pool = NodePool(control_plane.api, "why-late", 1, cpu="1")
+    yield world_of(stack, control_plane, answers, token)
+    pool.delete()
+    stack.close()
+    forget_lease(control_plane.api)
+
+
+def test_the_guard_is_the_cause_until_kube_scheduler_sees_the_full_node(late_world: World) -> None:
+    api, stack = late_world.plane.api, late_world.stack
+    create(late_world, "guard", pool="why-late")
+    late_world.until("guard", Cause.PERMIT_WAITS)
+    foreign = pod("foreign", "none", "why-late", cpu="600m")
+    foreign["spec"]["nodeName"] = "why-late-0000"
+    api.create_pods(NAMESPACE, [foreign])
+    until(lambda: not stack.kept(["why-late-0000"]), "kubextend has seen that the node is full")
+    with stack.paused_scheduler():
+        stack.kept(["why-late-0000"], {"starts": "yes"})
+        late_world.judge("guard")
+    late_world.until("guard", THEIRS, "Insufficient cpu")
+    for name in ("guard", "foreign"):
+        api.delete_pod(NAMESPACE, name)
+
+
+def test_a_head_of_the_queue_that_fits_nowhere_is_the_cause_for_those_behind(
+    late_world: World,
+) -> None:
+    api = late_world.plane.api
+    gated = {"schedulingGates": [{"name": GATE}]}
+    for name in ("queue-head", "queue-behind"):
+        made = pod_of(name, CASES[name], "why-late")
+        made["spec"] |= gated
+        api.create_pods(NAMESPACE, [made])
+        late_world.judge(name)
+    assert gates(api.pod(NAMESPACE, "queue-behind")) == [GATE]
+    api.delete_pod(NAMESPACE, "queue-head")
+    late_world.until("queue-behind", Cause.BOUND)
+    api.delete_pod(NAMESPACE, "queue-behind")
