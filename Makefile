@@ -174,6 +174,10 @@ bench-queue: build e2e-tools ## how fast gated pods are bound, beside pods witho
 flooded-nodes: build e2e-tools ## two schedulers fill the last room of nodes: how many nodes get too much, and what the guard costs
 	$(BIN)/python -m tests.e2e.flooded_nodes $(FLOOD)
 
+.PHONY: why-at-size
+why-at-size: build e2e-tools ## how long `kubextend why` takes with 5,000 nodes: it must not be more than 5 s
+	$(BIN)/python -m tests.e2e.why_at_size
+
 .PHONY: gangs-at-random
 gangs-at-random: build e2e-tools ## 200 random gangs on a real kube-scheduler: none is bound in part, none spins
 	$(BIN)/python -m tests.e2e.gangs_at_random $(GANGS)

@@ -1,10 +1,14 @@
 """Measures how long ``kubextend why`` takes in a cluster of 5,000 nodes.
 
-python -m tests.e2e.why_at_size prints the seconds of each run of the command, from its start to its
-end, for a pod that plugins of kubextend keep off every node. What the command prints is checked.
+``make why-at-size`` prints the seconds of each run of the command, from its start to its end, for a
+pod that plugins of kubextend keep off every node. Beside them are the seconds of processor time of
+the command and of kubextend for all runs together, since other work on the machine makes a run
+longer. What the command prints is checked. The program fails if a run takes longer than 5 s.
 """
 
 import json
+import os
+import sys
 import time
 
 from .controlplane import ControlPlane
@@ -15,6 +19,7 @@ from .workbench import say, until
 
 NODES = 5_000
 RUNS = 5
+MOST_S = 5.0
 NAMESPACE = "why-at-size"
 TOKEN = "reads-and-decides-nothing"
 SENTENCE = f"kubextend rejected {NODES} nodes"
@@ -22,10 +27,14 @@ SENTENCE = f"kubextend rejected {NODES} nodes"
 
 def main() -> None:
     with program_plane() as plane:
-        say(json.dumps({"nodes": NODES, "seconds": _seconds(plane)}))
+        took_s, worked_s = _seconds(plane)
+    say(json.dumps({"nodes": NODES, "seconds": took_s, "processor_seconds": worked_s}))
+    if max(took_s) > MOST_S:
+        sys.exit(f"a run took longer than {MOST_S:.0f} s")
 
 
-def _seconds(plane: ControlPlane) -> list[float]:
+def _seconds(plane: ControlPlane) -> tuple[list[float], dict[str, float]]:
+    """Return how long each run took, and the processor time of all runs by program."""
     token = plane.bench.folder / "token"
     token.write_text(f"{TOKEN}\n")
     plane.api.create_namespace(NAMESPACE)
@@ -38,13 +47,21 @@ def _seconds(plane: ControlPlane) -> list[float]:
     until(lambda: stack.attempts("unschedulable"), "the pod is tried")
     until(lambda: SENTENCE in _answer(plane, stack), "the pod's decision is recorded")
     took_s = []
+    before_s = _processor_s(stack)
     for _ in range(RUNS):
         began_s = time.monotonic()
         answer = _answer(plane, stack)
         took_s.append(round(time.monotonic() - began_s, 2))
         assert SENTENCE in answer, answer
+    after_s = _processor_s(stack)
     stack.close()
-    return took_s
+    return took_s, {name: round(after_s[name] - before_s[name], 2) for name in after_s}
+
+
+def _processor_s(stack: Stack) -> dict[str, float]:
+    times = os.times()
+    command_s = times.children_user + times.children_system
+    return {"command": command_s, "kubextend": stack.processor_s()["kubextend"]}
 
 
 def _answer(plane: ControlPlane, stack: Stack) -> str:
