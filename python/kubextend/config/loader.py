@@ -42,7 +42,11 @@ profiles:
 """
 
 # A list of texts is repaired as a whole: no single text has a default.
-_TEXT_LISTS: Final[tuple[Location, ...]] = ((FIELD,), ("server", "waitingPods", "allowedNames"))
+_TEXT_LISTS: Final[tuple[Location, ...]] = (
+    (FIELD,),
+    ("server", "waitingPods", "allowedNames"),
+    ("server", "decisions", "allowedNames"),
+)
 
 # A document without its wrong values has no further type errors; more rounds would be a bug.
 _ROUNDS = 3

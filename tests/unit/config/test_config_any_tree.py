@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from config_world import KNOWN
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kubextend import config
@@ -67,6 +67,8 @@ def reasons(read: Callable[[], object]) -> tuple[Issue, ...]:
 
 @settings(max_examples=300, deadline=None)
 @given(_SECTIONS, st.sampled_from(sorted(_TYPES)))
+@example({"server": {"decisions": {"allowedNames": [None]}}}, "ExtenderConfiguration")
+@example({"server": {"waitingPods": {"allowedNames": [None]}}}, "ExtenderConfiguration")
 def test_any_tree_is_a_configuration_or_a_list_of_reasons(
     sections: dict[str, Any], kind: str
 ) -> None:
