@@ -183,7 +183,7 @@ gangs-at-random: build e2e-tools ## 200 random gangs on a real kube-scheduler: n
 	$(BIN)/python -m tests.e2e.gangs_at_random $(GANGS)
 
 .PHONY: pod-groups-at-random
-pod-groups-at-random: build e2e-tools ## 200 random pod groups of kube-scheduler 1.37: none is bound in part
+pod-groups-at-random: build e2e-tools ## 200 random pod groups of kube-scheduler 1.37: none is bound in part, no member twice
 	$(BIN)/python -m tests.e2e.pod_groups_at_random $(GROUPS)
 
 .PHONY: autoscalers

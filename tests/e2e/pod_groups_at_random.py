@@ -4,20 +4,24 @@
 some groups want nodes with a label, and others want seats: a filter that counts pods lets one pod
 sit on each node, and a plugin at Reserve keeps a ledger. Lone pods want seats, too, and there are
 too few seats for all. When nothing is bound any more, each group must be bound as a whole or not at
-all, and no node may have two pods on its seat. The program prints its seed; exit code 0: nothing
-was wrong.
+all, and no node may have two pods on its seat. kube-apiserver's audit log must have one Binding of
+each bound pod, and a relay in front of kubextend at most three filter calls about a member in one
+attempt of kube-scheduler. The program prints its seed; exit code 0: nothing was wrong. The last
+line has the figures as JSON.
 """
 
 import argparse
+import json
 import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 
 from . import pod_groups
-from .kubeapi import RDMA_LABEL, NodePool
+from .attempts import Attempt, Relay, strangers
+from .kubeapi import RDMA_LABEL, NodePool, Object
 from .plugins.seats import SEAT
 from .pod_groups import PodGroups
 from .program_plane import program_plane
@@ -30,6 +34,10 @@ SEATS, LABELLED = 60, 10
 SITS = {SEAT: "yes"}
 # Seconds without a Binding after which a round is over; the longest backoff is 2 s here.
 QUIET_S, ROUND_S = 6.0, 120.0
+# The nominated node, all nodes, and a dry run of a preemption.
+MOST_CALLS = 3
+IN_PART, SHARED, TWICE = "groups_bound_in_part", "seats_taken_twice", "not_bound_once"
+CALLS = "members_asked_too_often"
 
 
 class Round:
@@ -71,18 +79,52 @@ class Round:
                 placed, quiet_s = now, time.monotonic()
         return placed
 
-    def wrong(self, placed: Mapping[str, str]) -> Iterator[str]:
-        """Yield what is wrong with the nodes of the bound pods."""
+    def wrong(
+        self, placed: Mapping[str, str], bindings: Counter[str], unknown: set[str]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with the bound pods: its kind and a sentence.
+
+        Args:
+            placed: the node of each bound pod.
+            bindings: how many Bindings of each pod kube-apiserver took.
+            unknown: pods with a Binding that kube-apiserver gave up, and that may have taken
+                effect.
+        """
         for name, pods in self.members.items():
             bound = [pod for pod in pods if pod in placed]
             if bound and len(bound) < len(pods):
-                yield f"{len(bound)} of {len(pods)} members of {name} are bound"
+                yield IN_PART, f"{len(bound)} of {len(pods)} members of {name} are bound"
         on = Counter(node for pod, node in placed.items() if self.sits(pod))
-        yield from (f"{count} pods sit on {node}" for node, count in on.items() if count > 1)
+        for node, count in on.items():
+            if count > 1:
+                yield SHARED, f"{count} pods sit on {node}"
+        for pod in (placed.keys() | bindings.keys()) - unknown:
+            if bindings[pod] != 1:
+                yield TWICE, f"kube-apiserver took {bindings[pod]} Bindings of {pod}"
 
     def sits(self, pod: str) -> bool:
         """Return whether a pod of the round wants a seat."""
         return pod in self.sitting or pod.startswith("lone-")
+
+    def groups_of_members(self) -> dict[str, str]:
+        """Return the group of each member, both as NAMESPACE/NAME."""
+        space = self._groups.workload.namespace
+        return {
+            f"{space}/{pod}": f"{space}/{of}" for of in self.members for pod in self.members[of]
+        }
+
+
+def calls_of_members(
+    attempts: Iterable[Attempt], members: Container[str]
+) -> Iterator[tuple[int, str]]:
+    """Yield how often filter was called about each member in each attempt, and the member.
+
+    Args:
+        attempts: the attempts.
+        members: the members of all groups, as NAMESPACE/NAME.
+    """
+    for attempt in attempts:
+        yield from ((n, pod) for pod, n in attempt.calls.items() if pod in members)
 
 
 def main() -> int:
@@ -94,11 +136,18 @@ def main() -> int:
     options = parser.parse_args()
     say(f"seed {options.seed}")
     chance = random.Random(options.seed)
-    wrong: list[str] = []
-    whole = bound = members = 0
+    wrong: Counter[str] = Counter(dict.fromkeys((IN_PART, SHARED, TWICE, CALLS), 0))
+    whole = bound = 0
+    groups_of: dict[str, str] = {}
+
+    def is_wrong(kind: str, what: str) -> None:
+        wrong[kind] += 1
+        say(f"WRONG {what}")
+
     began_s = time.monotonic()
     with ExitStack() as ending:
         plane = ending.enter_context(program_plane(pod_groups.GATES, pod_groups.APIS))
+        relay = ending.enter_context(Relay(plane.bench.free_port()))
         stack = Stack(
             plane,
             "random-groups",
@@ -106,7 +155,9 @@ def main() -> int:
             profile=profile("random-groups", "HighCommPodFilter", "Seats", "SeatLedger"),
             out_of_tree=["seats:Seats", "seats:SeatLedger"],
             python_path=[PLUGIN_FOLDER],
+            extender={"urlPrefix": relay.url},
         )
+        relay.to = stack.url
         ending.callback(stack.close)
         for number, first in enumerate(range(0, options.groups, GROUPS_AT_A_TIME)):
             count = min(GROUPS_AT_A_TIME, options.groups - first)
@@ -115,24 +166,43 @@ def main() -> int:
             workload = Workload(plane.api, f"round-{number}", stack.scheduler_name, pool)
             each = Round(PodGroups(plane.api, workload, pool), chance, count)
             placed = each.until_quiet()
-            mistakes = [f"round {number}: {what}" for what in each.wrong(placed)]
-            for line in mistakes:
-                say(f"WRONG {line}")
-            wrong += mistakes
+            unknown = plane.given_up(workload.namespace)
+            bindings = Counter(_pod_of(event) for event in plane.bindings(workload.namespace))
+            for kind, what in each.wrong(placed, bindings, unknown):
+                is_wrong(kind, f"round {number}: {what}")
             complete = [pods for pods in each.members.values() if set(pods) <= set(placed)]
             whole += len(complete)
-            members += sum(map(len, each.members.values()))
+            groups_of |= each.groups_of_members()
             bound += len(placed)
             say(f"round {number}: {len(complete)} of {count} groups, {len(placed)} pods bound")
             workload.close()
             pool.delete()
         filters, binds = stack.calls("filter"), stack.calls("bind")
-    say(
-        f"{options.groups} groups with {members} members, {whole} bound as a whole, {len(wrong)}"
-        f" wrong; {bound} pods bound with {binds} bind and {filters} filter calls,"
-        f" {time.monotonic() - began_s:.0f} s"
-    )
-    return 1 if wrong else 0
+        attempts = relay.attempts(stack.scheduler_log())
+    for what in strangers(attempts, groups_of):
+        is_wrong(CALLS, what)
+    calls = list(calls_of_members(attempts, groups_of))
+    for number, member in calls:
+        if number > MOST_CALLS:
+            is_wrong(CALLS, f"filter was called {number} times about {member} in one attempt")
+    say(f"{time.monotonic() - began_s:.0f} s")
+    figures = {
+        "groups": options.groups,
+        "members": len(groups_of),
+        "groups_bound_whole": whole,
+        **wrong,
+        "most_filter_calls_of_a_member_in_an_attempt": max(number for number, _ in calls),
+        "attempts_of_groups": sum(attempt.of in groups_of.values() for attempt in attempts),
+        "pods_bound": bound,
+        "filter_calls": filters,
+        "bind_calls": binds,
+    }
+    say(json.dumps(figures))
+    return 1 if wrong.total() else 0
+
+
+def _pod_of(event: Object) -> str:
+    return str(event["objectRef"]["name"])
 
 
 if __name__ == "__main__":

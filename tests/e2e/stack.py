@@ -133,7 +133,8 @@ class Scheduler:
             f"--secure-port={httpx.URL(self._url).port}",
             "--authorization-always-allow-paths=/readyz,/metrics",
             f"--feature-gates={control_plane.gates}",
-            "-v=2",
+            # The log says when kube-scheduler tries a pod or a pod group.
+            "-v=3",
         )
         until(self._is_ready, "kube-scheduler is ready", START_TIMEOUT_S, program=self._program)
 
@@ -238,6 +239,11 @@ class Stack:
         """Let kube-scheduler stand still during a block, so that it tries no pod again."""
         assert self._scheduler is not None
         return self._scheduler.paused()
+
+    def scheduler_log(self) -> str:
+        """Return what kube-scheduler has logged."""
+        assert self._scheduler is not None
+        return self._scheduler.log()
 
     def kill_kubextend(self) -> None:
         """Kill kubextend without a warning."""
