@@ -186,6 +186,10 @@ gangs-at-random: build e2e-tools ## 200 random gangs on a real kube-scheduler: n
 pod-groups-at-random: build e2e-tools ## 200 random pod groups of kube-scheduler 1.37: none is bound in part, no member twice
 	$(BIN)/python -m tests.e2e.pod_groups_at_random $(GROUPS)
 
+.PHONY: admission-at-random
+admission-at-random: build e2e-tools ## 2,000 random rule sets as admission policies: a real kube-scheduler places the pods where LabelMatch would
+	$(BIN)/python -m tests.e2e.rules_at_random $(RULES)
+
 .PHONY: autoscalers
 autoscalers: build e2e-tools ## what Karpenter sees of compiled rules and held pods, in a network namespace; needs root or sudo
 	$(BIN)/python -m tests.e2e.karpenter

@@ -1,23 +1,19 @@
 """The nodes of a pod with compiled rules are those that LabelMatch keeps: random rules and pods.
 
 kube-scheduler's own code for node affinity judges the pods that the real kube-apiserver returned;
-for a part of them, the real kube-scheduler does.
+for other rules, the real kube-scheduler does. ``make admission-at-random`` runs more of them.
 """
 
 import random
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import yaml
 
-from .admission_rules import PODS, bare_pod, configuration, installed
-from .affinity_model import Object, without_empty
+from .admission_rules import PODS, configuration, installed
+from .affinity_model import without_empty
 from .controlplane import ControlPlane
-from .kubeapi import Api, condition, node
+from .kubeapi import Api
 from .random_rules import (
-    NODES,
-    Case,
     LabelMatch,
     build_judge,
     judged,
@@ -25,9 +21,8 @@ from .random_rules import (
     random_cases,
     random_profile,
 )
-from .stack import Scheduler, run_kubextend
+from .rules_at_random import place
 from .versions import needs
-from .workbench import until
 
 pytestmark = needs("MutatingAdmissionPolicy")
 
@@ -66,60 +61,11 @@ def test_2000_compiled_pods_may_run_where_label_match_lets_them(
 
 
 def test_kube_scheduler_itself_places_compiled_pods_where_label_match_lets_them(
-    control_plane: ControlPlane, api: Api, tmp_path: Path
+    control_plane: ControlPlane, judge: Path, tmp_path: Path
 ) -> None:
-    chance = random.Random(36)
-    names = [f"admission-placed-{number}" for number in range(3)]
-    profiles = [random_profile(chance, name) for name in names]
-    cases = [case for name in names for case in random_cases(chance, name, 5)]
-    config = configuration(tmp_path / "kubextend.yaml", profiles)
-    called = LabelMatch(config)
-    file = tmp_path / "kube-scheduler.yaml"
-    kubeconfig = str(control_plane.kubeconfig("system:kube-scheduler"))
-    options = ("--with-admission", "--kubeconfig", kubeconfig, "--no-leader-elect")
-    file.write_text(run_kubextend("scheduler-config", "--config", config, *options))
-    # No kubextend runs, and kube-scheduler knows of none.
-    assert yaml.safe_load(file.read_text())["extenders"] == []
-    api.create_nodes(
-        node(each["metadata"]["name"], {**each["metadata"]["labels"], POOL: "yes"})
-        for each in NODES
-    )
-    scheduler = Scheduler(control_plane, "admission-placed", file)
-    try:
-        with installed(control_plane, config):
-            made = [_on_each_node(api, case) for case in cases]
-            found = [_allowed(api, pods) for pods in made]
-        api.delete_pods("default")
-    finally:
-        scheduler.close()
-        api.call("DELETE", "/api/v1/nodes", labelSelector=POOL)
-    for case, allowed in zip(cases, found, strict=True):
-        bare = bare_pod(case.scheduler, case.labels)
-        assert allowed == called.keeps(bare), case
-
-
-POOL = "e2e.kubextend.dev/admission"
-
-
-def _on_each_node(api: Api, case: Case) -> list[str]:
-    """Create a pod for each node that may run there only; return the names of the pods."""
-    pods = [
-        bare_pod(case.scheduler, case.labels, nodeSelector={HOST: each["metadata"]["name"]})
-        for each in NODES
-    ]
-    return [pod["metadata"]["name"] for pod in api.create_all(PODS, pods)]
-
-
-HOST = "kubernetes.io/hostname"
-
-
-def _allowed(api: Api, names: Sequence[str]) -> list[bool]:
-    """Wait until kube-scheduler has tried every pod; return which pods are placed."""
-
-    def tried() -> list[Object]:
-        pods = [api.pod("default", name) for name in names]
-        done = all(condition(pod, "PodScheduled") for pod in pods)
-        return pods if done else []
-
-    pods = until(tried, "kube-scheduler has tried every pod")
-    return [bool(pod["spec"].get("nodeName")) for pod in pods]
+    folder = tmp_path / "rules-placed"
+    folder.mkdir()
+    # Few sets, as each set of rules takes longer than a pod.
+    tally = place(control_plane, judge, folder, random.Random(36), 25, pods_of_a_set=4)
+    assert tally.wrong == []
+    assert [*tally.missing(100)] == []
