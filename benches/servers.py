@@ -91,6 +91,7 @@ class Servers:
         *,
         out_of_tree: Sequence[str] = (),
         python_path: Path | None = None,
+        decisions: dict[str, Any] | None = None,
     ) -> tuple[str, Program]:
         """Start kubextend in full mode, or in names mode; return its URL and its program.
 
@@ -99,12 +100,13 @@ class Servers:
             profile: fields of the profile that replace the filter and score of the Go extender.
             out_of_tree: plugins outside of kubextend, as in ``outOfTree``.
             python_path: the folder of these plugins.
+            decisions: the field ``server.decisions``; None: its defaults.
         """
         port = self.bench.free_port()
         config: dict[str, Any] = {
             "apiVersion": "kubextend.dev/v1alpha1",
             "kind": "ExtenderConfiguration",
-            "server": {"host": "127.0.0.1", "port": port},
+            "server": {"host": "127.0.0.1", "port": port, "decisions": decisions or {}},
             "extender": {"nodeCacheCapable": kubeconfig is not None},
             "outOfTree": [*out_of_tree],
             "profiles": [BENCH_PROFILE | (profile or {})],

@@ -1,43 +1,96 @@
-"""Measures what the record of decisions costs: filter with the record beside filter without it."""
+"""Measures what the record of decisions costs a request over HTTP: with the record beside without.
+
+Two servers, of which one records nothing, are asked in turn about one new pod after the other. Of
+each verb kubextend records at most 200 calls a second. Where the client makes 100 calls a second,
+or where a call takes longer than 5 ms, every call is recorded; a client that calls without a pause
+is recorded now and then. The record is full before anything is timed.
+"""
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
-from kubextend import app, config, core
-from kubextend.framework.handle import ClusterPorts
-from kubextend.plugins import IN_TREE
-from kubextend.verbs import Verbs
+from asked import Asked
+from figures import Figure
 from nodes import Cluster
-from pairing import Work
-from works import FIRST_POD, FULL, NAMES, Mode, Watched
+from remote import RemoteWork, Stopwatch
+from servers import Servers
+from works import FULL, NAMES, Mode
 
-# The aim for a request over HTTP is 1.01; in this process a request takes half of that time.
 NODES = 5_000
+MORE = Figure("% more", lambda ours_s, floor_s: 100 * (ours_s / floor_s - 1), at_least=False)
+MOST_PERCENT = 1.0
+_TOKEN = "reads-what-was-decided"  # noqa: S105  of this run alone
+_RECORD_BYTES = 64 << 20
+_CALLS_A_SECOND = 100
+# Below 200 calls a second too, so that each of these calls is recorded.
+_FILL_EVERY_S = 1 / 180
+# The record of a call takes at least 40 KB in names mode, and more with whole nodes.
+_CALLS_THAT_FILL = {NAMES.name: _RECORD_BYTES // 40_000, FULL.name: _RECORD_BYTES // 80_000}
+_UID = b"ac30c2ca-6827-4ae8-a006-f820b5c392c3"
+_DIGITS = 8
+_CHECKED = 50
 
 
-def verbs_of(cluster: Cluster, mode: Mode, most_bytes: int) -> Verbs:
-    overrides = {"server.decisions.maxBytes": most_bytes}
-    loaded = config.load(None, known=IN_TREE, overrides=overrides)
-    store = core.NodeStore()
-    store.replace(cluster.node_list())
-    watched = Watched(store) if mode is NAMES else None
-    verbs = app.build_verbs(loaded, ports=ClusterPorts(nodes=watched))
-    if mode is FULL:
-        verbs.filter(cluster.full_body(FIRST_POD))
-    return verbs
-
-
-@pytest.mark.parametrize("mode", [NAMES, FULL], ids=["names", "full"])
-def test_filter_with_the_record_beside_filter_without(
-    mode: Mode, clusters: Callable[[int], Cluster], compare: Callable[..., None]
+@pytest.mark.parametrize(
+    ("mode", "calls_a_second"),
+    [(NAMES, _CALLS_A_SECOND), (NAMES, 0), (FULL, 0)],
+    ids=["names-each-recorded", "names-at-full-speed", "full-each-recorded"],
+)
+@pytest.mark.parametrize("verb", ["filter", "prioritize"])
+def test_a_request_with_the_record_beside_one_without(  # noqa: PLR0913, PLR0917  fixtures
+    verb: str,
+    mode: Mode,
+    calls_a_second: int,
+    clusters: Callable[[int], Cluster],
+    client: Stopwatch,
+    servers: Servers,
+    compare: Callable[..., None],
+    tmp_path: Path,
 ) -> None:
-    cluster = clusters(NODES)
-    body = mode.body(cluster)
-    recording, silent = verbs_of(cluster, mode, 64 << 20), verbs_of(cluster, mode, 0)
-    compare(
-        Work("recorded", lambda: recording, lambda verbs: verbs.filter(body)),
-        Work("not recorded", lambda: silent, lambda verbs: verbs.filter(body)),
-        NODES,
-        len(body),
-    )
+    asked = Asked(clusters(NODES), mode, tmp_path)
+    pace = f"{calls_a_second} times a second" if calls_a_second else "without a pause"
+    token = tmp_path / "token"
+    token.write_text(_TOKEN)
+    kubeconfig = servers.kubeconfig(servers.api(asked.node_list)) if mode is NAMES else None
+
+    def work(name: str, decisions: dict[str, Any]) -> tuple[RemoteWork, str]:
+        url, _ = servers.kubextend(kubeconfig, decisions=decisions)
+        of_filter = asked.server_work(f"{verb} {pace}, {name}", client, url)
+        answer = tmp_path / f"{name}-{verb}"
+        plain = RemoteWork(of_filter.name, client, of_filter.order | {"url": f"{url}/{verb}"})
+        del plain.order["expected"]
+        plain.answer(answer)
+        number_at = asked.body.read_bytes().index(_UID) + len(_UID) - _DIGITS
+        return replace(plain, order=plain.order | {"number_at": number_at}).expecting(answer), url
+
+    recording, url = work("recorded", {"maxBytes": _RECORD_BYTES, "tokenFile": str(token)})
+    silent, _ = work("not recorded", {"maxBytes": 0})
+    before = recorded(url)
+    paced(recording, 1 / _CALLS_A_SECOND).turn(_CHECKED)
+    # Each number is another pod.
+    assert recorded(url) == before + _CHECKED
+    for each in (recording, silent):
+        paced(each, _FILL_EVERY_S).turn(_CALLS_THAT_FILL[mode.name])
+    assert recorded(url) < before + _CHECKED + _CALLS_THAT_FILL[mode.name], "the record is not full"
+    calls = calls_a_second or None
+    if calls_a_second:
+        recording, silent = (paced(each, 1 / calls_a_second) for each in (recording, silent))
+    compare(recording, silent, *asked.size, MOST_PERCENT, MORE, calls)
+
+
+def paced(work: RemoteWork, every_s: float) -> RemoteWork:
+    """Return a work with a pause between its calls."""
+    return replace(work, order=work.order | {"every": every_s})
+
+
+def recorded(url: str) -> int:
+    """Return of how many pods a server has a record."""
+    headers = {"Authorization": f"Bearer {_TOKEN}"}
+    answer = httpx.get(f"{url}/overview", headers=headers, trust_env=False, timeout=30.0)
+    total: int = answer.raise_for_status().json()["pods"]["total"]
+    return total

@@ -33,7 +33,13 @@ func main() {
 		if body == nil {
 			return func() ([]byte, error) { return asking.get(order.URL) }, nil
 		}
-		return func() ([]byte, error) { return asking.post(order.URL, body) }, nil
+		return func() ([]byte, error) {
+			if order.NumberAt > 0 {
+				asking.number++
+				copy(body[order.NumberAt:], fmt.Sprintf("%08d", asking.number))
+			}
+			return asking.post(order.URL, body)
+		}, nil
 	}
 	if err := stopwatch.Serve(os.Stdin, os.Stdout, prepare); err != nil {
 		log.Fatal(err)
@@ -44,6 +50,8 @@ type asking struct {
 	client *http.Client
 	// A buffer for all answers, since the client's work on answers is not what is compared.
 	answer []byte
+	// How many calls had a number.
+	number int
 }
 
 func (a *asking) post(url string, body []byte) ([]byte, error) {

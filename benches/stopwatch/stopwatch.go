@@ -31,6 +31,11 @@ type Order struct {
 	Calls int `json:"calls"`
 	// Seconds is the least time for which calls are made.
 	Seconds float64 `json:"seconds"`
+	// Every is the time in seconds from the start of a call to that of the next; 0: no pause.
+	Every float64 `json:"every"`
+	// NumberAt is where in the body a program that calls servers writes the number of the call, in
+	// eight digits, so that each call is about another pod; 0: all calls have the same body.
+	NumberAt int `json:"number_at"`
 }
 
 // Report has the seconds of each call, or the error that ended the order.
@@ -78,6 +83,8 @@ func follow(order Order, prepare Prepare, files Files) ([]float64, error) {
 	var answer []byte
 	began := time.Now()
 	for len(seconds) < order.Calls || time.Since(began).Seconds() < order.Seconds {
+		due := time.Duration(float64(len(seconds)) * order.Every * float64(time.Second))
+		time.Sleep(time.Until(began.Add(due)))
 		start := time.Now()
 		answer, err = call()
 		took := time.Since(start)
