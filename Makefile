@@ -38,6 +38,7 @@ build/installed: build/environment $(RUST_SOURCES)
 .PHONY: lint
 lint: build ## formatting, lints, types, stubs, and the rules of the architecture
 	cargo fmt --check
+	rustfmt --edition 2024 --check rust/core/src/plugins/*.rs # a macro declares these modules
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	! cargo tree --locked -p kubextend-core --edges normal | grep pyo3
 	$(BIN)/ruff check
@@ -200,6 +201,7 @@ autoscalers: build e2e-tools ## what Karpenter sees of compiled rules and held p
 .PHONY: format
 format: build ## write the formatting that lint checks
 	cargo fmt
+	rustfmt --edition 2024 rust/core/src/plugins/*.rs
 	$(BIN)/ruff format
 	gofmt -w tests/go tests/e2e/tools benches
 

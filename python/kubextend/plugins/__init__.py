@@ -1,4 +1,8 @@
-"""The plugins that are part of kubextend: a module for each, and the mapping IN_TREE by name."""
+"""The plugins that are part of kubextend: a module for each, and the mapping IN_TREE by name.
+
+The import of a plugin's class puts the plugin into IN_TREE.
+"""
+# ruff: noqa: F401  IN_TREE reads the names of the imports
 
 from typing import Final
 
@@ -24,52 +28,8 @@ from kubextend.plugins.rdma_aware import RdmaAware
 from kubextend.plugins.sy_sched import SySched
 from kubextend.plugins.target_load_packing import TargetLoadPacking
 
-__all__ = [
-    "IN_TREE",
-    "CapacityScheduling",
-    "Coscheduling",
-    "HighCommPodFilter",
-    "LabelMatch",
-    "LoadVariationRiskBalancing",
-    "LowRiskOverCommitment",
-    "NetworkOverhead",
-    "NetworkTraffic",
-    "NodeResourceTopologyMatch",
-    "NodeResourcesAllocatable",
-    "NodeResourcesBalancedAllocation",
-    "NodeResourcesFit",
-    "PodGroupCoscheduling",
-    "PodState",
-    "PrioritySort",
-    "PrometheusScore",
-    "QOSSort",
-    "RdmaAware",
-    "SySched",
-    "TargetLoadPacking",
-]
-
 IN_TREE: Final = {
     plugin.name: RegisteredPlugin(plugin.name, plugin)
-    for plugin in (
-        CapacityScheduling,
-        Coscheduling,
-        HighCommPodFilter,
-        LabelMatch,
-        LoadVariationRiskBalancing,
-        LowRiskOverCommitment,
-        NetworkOverhead,
-        NetworkTraffic,
-        NodeResourceTopologyMatch,
-        NodeResourcesAllocatable,
-        NodeResourcesBalancedAllocation,
-        NodeResourcesFit,
-        PodGroupCoscheduling,
-        PodState,
-        PrioritySort,
-        PrometheusScore,
-        QOSSort,
-        RdmaAware,
-        SySched,
-        TargetLoadPacking,
-    )
+    for plugin in tuple(globals().values())
+    if getattr(plugin, "__module__", "").startswith(f"{__name__}.")
 }

@@ -19,9 +19,6 @@ class HighCommPodFilter(NativeFilter):
 
     name = "HighCommPodFilter"
 
-    def __init__(self) -> None:
-        self._native = core.NativePlugin.named(self.name)
-
     def unblock(self, pod: core.Pod, node: core.NodeInfo | None) -> str:
         """Return the label with which a node accepts the pod; "" if the node has the label."""
         if node is None or "high-comm" not in pod.labels:

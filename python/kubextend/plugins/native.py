@@ -11,9 +11,16 @@ __all__ = ["NativeFilter", "NativeScore"]
 
 
 class NativeFilter:
-    """Filters nodes by a plugin that the Rust core implements."""
+    """Filters nodes by a plugin that the Rust core implements.
 
+    A subclass whose plugin has arguments makes the plugin itself.
+    """
+
+    name: str
     _native: core.NativePlugin
+
+    def __init__(self) -> None:
+        self._native = core.NativePlugin.named(self.name)
 
     @in_core
     def filter_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[Rejection]:

@@ -17,9 +17,6 @@ class RdmaAware(NativeFilter):
 
     name = "RdmaAware"
 
-    def __init__(self) -> None:
-        self._native = core.NativePlugin.named(self.name)
-
     def unblock(self, pod: core.Pod, node: core.NodeInfo | None) -> str:
         """Return the label that the pod or the node lacks."""
         if pod.labels.get("high-comm") != "true":

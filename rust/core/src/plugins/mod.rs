@@ -2,18 +2,7 @@
 //!
 //! An enum with one variant for each plugin dispatches the calls.
 
-mod high_comm_pod_filter;
-mod label_match;
-mod node_resources_balanced_allocation;
-mod node_resources_fit;
-mod rdma_aware;
 mod resource_use;
-
-pub use high_comm_pod_filter::HighCommPodFilter;
-pub use label_match::{FilterRule, LabelMatch, ScoreRule};
-pub use node_resources_balanced_allocation::NodeResourcesBalancedAllocation;
-pub use node_resources_fit::{NodeResourcesFit, Strategy};
-pub use rdma_aware::RdmaAware;
 
 use crate::labels::Selector;
 use crate::node::{Nodes, Rejection};
@@ -32,8 +21,14 @@ pub trait Score: Send + Sync {
     fn score(&self, pod: &Pod, nodes: &Nodes, pods: &PodSnapshot) -> Vec<i64>;
 }
 
+/// Declares the module of each plugin, exports what is public there, and makes the enum.
+///
+/// A line is `module::Plugin { .. } by make;`. The braces have `Pods` if the plugin counts what the
+/// pods on each node have in use, and its extension points. A plugin with arguments has no `by`.
 macro_rules! native_plugins {
-    ($($(#[$doc:meta])* $plugin:ident { $($point:ident)+ } $(by $make:expr)?;)+) => {
+    ($($(#[$doc:meta])* $module:ident::$plugin:ident { $($point:ident)+ } $(by $make:expr)?;)+) => {
+        $(mod $module; pub use $module::*;)+
+
         /// A native plugin: one variant for each plugin of the core.
         #[derive(Debug, Clone)]
         #[non_exhaustive]
@@ -58,6 +53,13 @@ macro_rules! native_plugins {
             pub fn name(&self) -> &'static str {
                 match self {
                     $(Self::$plugin(_) => stringify!($plugin),)+
+                }
+            }
+
+            /// Whether the plugin counts what the pods on each node have in use.
+            pub fn needs_pods(&self) -> bool {
+                match self {
+                    $(Self::$plugin(_) => [$(stringify!($point)),+].contains(&"Pods"),)+
                 }
             }
 
@@ -99,25 +101,15 @@ macro_rules! point {
 
 native_plugins! {
     /// Pods with the label key `high-comm` go to nodes with RDMA.
-    HighCommPodFilter { Filter } by HighCommPodFilter::default();
+    high_comm_pod_filter::HighCommPodFilter { Filter } by HighCommPodFilter::default();
     /// Only pods labelled `high-comm=true` run, and only on nodes with RDMA.
-    RdmaAware { Filter } by RdmaAware::default();
+    rdma_aware::RdmaAware { Filter } by RdmaAware::default();
     /// Filters and scores by the label selectors of a configuration.
-    LabelMatch { Filter Score };
+    label_match::LabelMatch { Filter Score };
     /// Nodes must have room for a pod, and are scored by their use.
-    NodeResourcesFit { Filter Score };
+    node_resources_fit::NodeResourcesFit { Pods Filter Score };
     /// Prefers nodes whose resources are in equal use.
-    NodeResourcesBalancedAllocation { Score };
-}
-
-impl NativePlugin {
-    /// Whether the plugin counts what the pods on each node have in use.
-    pub fn needs_pods(&self) -> bool {
-        matches!(
-            self,
-            Self::NodeResourcesFit(_) | Self::NodeResourcesBalancedAllocation(_)
-        )
-    }
+    node_resources_balanced_allocation::NodeResourcesBalancedAllocation { Pods Score };
 }
 
 /// Returns a selector that is written in the core's source, and so known to be valid.
