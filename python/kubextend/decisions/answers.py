@@ -56,6 +56,8 @@ class RecordedPod(Pod):
     """A pod with a record."""
 
     scheduler_name: str
+    pod_group: str | None
+    """The PodGroup in spec.schedulingGroup; null: a pod without one."""
 
 
 class Wait(_Object):

@@ -112,8 +112,7 @@ class DecisionReader:
         if record is None:
             return answer
         pod = record.pod
-        group = pod.scheduling_group or None
-        answer["pod"] = {**_names(pod), "schedulerName": pod.scheduler_name, "podGroup": group}
+        answer["pod"] = _recorded(pod)
         held = self.waiting_pods.get(pod.uid)
         answer["waiting"] = None if held is None else waiting_json(held)
         if record.last_bind is not None:
@@ -202,14 +201,18 @@ def _names(pod: core.Pod) -> Json:
     return {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
 
 
+def _recorded(pod: core.Pod) -> Json:
+    group = pod.scheduling_group or None
+    return {**_names(pod), "schedulerName": pod.scheduler_name, "podGroup": group}
+
+
 def _pod(record: PodDecisions, *, waits: bool) -> Json:
     """Return what a list of pods says about one: where the pod is on its way."""
     calls = list(record.attempts[-1])
     last, counts = calls[-1], calls[0].node_counts()
     nodes, passed = counts or (None, None)
     return {
-        **_names(record.pod),
-        "schedulerName": record.pod.scheduler_name,
+        **_recorded(record.pod),
         "state": "Waiting" if waits else _state(calls[0], last, passed),
         "verb": last.verb,
         "at": datetime.fromtimestamp(last.at_s, UTC),

@@ -102,6 +102,8 @@ def test_the_pod_group_of_a_member_is_told(world: World) -> None:
     world.filter("b", schedulingGroup={"podGroupName": "trains"})
     assert world.json("/decisions?pod=ml/a")["pod"]["podGroup"] is None
     assert world.json("/decisions?pod=ml/b")["pod"]["podGroup"] == "trains"
+    latest = world.json("/overview")["pods"]["items"]
+    assert [pod["podGroup"] for pod in latest] == ["trains", None]
 
 
 def test_nodes_are_told_by_reason_plugin_and_name(world: World) -> None:
