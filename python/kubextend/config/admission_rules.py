@@ -29,6 +29,10 @@ _NODE_AFFINITY: Final = "NodeAffinity"
 # The extension points of kube-scheduler without which NodeAffinity does not do the same.
 _POINTS_OF: Final = {"filter": ("preFilter", "filter"), "score": ("preScore", "score")}
 _MAX_WEIGHT: Final = 100
+# A policy compares each requirement with each expression in each term of the pod's affinity, and
+# kube-apiserver refuses the pod if that costs too much. Tried on 1.37 with pods of 20 terms with 20
+# expressions each: 10 requirements are put on the pod, with 50 the pod is refused.
+_MAX_REQUIREMENTS: Final = 10
 # PreScore only prepares Score, and kube-scheduler calls no extender at the other points.
 _NO_RULES: Final = frozenset({"preEnqueue", "queueSort", "preScore"})
 
@@ -124,11 +128,8 @@ class _Compiler:
 
     def pod_rules(self) -> Iterator[PodRules]:
         """Yield the compiled rules for each selector of pods that has any."""
-        required: dict[Term, dict[Requirement, None]] = {}
+        required = _by_pods(self._required)
         preferred: dict[Term, Counter[Term]] = {}
-        for name, rule in self._required:
-            pods = _term(name, rule.pod_selector)
-            required.setdefault(pods, {}).update(dict.fromkeys(_term(name, rule.node_selector)))
         for name, preference in self._preferred:
             nodes = _term(name, preference.node_selector)
             # Points for every node, or none, change no order of nodes.
@@ -173,12 +174,13 @@ class _Compiler:
     def _decide_filter(
         self, name: str, offer: AdmissionRules, rules: Sequence[RequiredNodes]
     ) -> None:
-        why = self._why_none("filter")
+        named = [(name, rule) for rule in rules]
+        why = self._why_none("filter") or self._why_too_many(named)
         for rule in rules:
             self._say("filter", name, _words(rule), why, rule)
         if why:
             return
-        self._required += [(name, rule) for rule in rules]
+        self._required += named
         if offer.filter_beyond:
             self._say("filter", name, "", offer.filter_beyond)
         else:
@@ -212,6 +214,21 @@ class _Compiler:
         if point in self._unused:
             return f"kube-scheduler's plugin {_NODE_AFFINITY} is disabled in this profile"
         return ""
+
+    def _why_too_many(self, rules: Sequence[tuple[str, RequiredNodes]]) -> str:
+        """Return why rules of Filter are too many beside the compiled ones; empty if they are not.
+
+        Args:
+            rules: the name of the plugin, and the rule.
+        """
+        beside = _by_pods((*self._required, *rules))
+        most = max((len(requirements) for requirements in beside.values()), default=0)
+        if most <= _MAX_REQUIREMENTS:
+            return ""
+        return (
+            f"with it, pods of one selector have {most} required labels of nodes, and from "
+            f"{_MAX_REQUIREMENTS + 1} on kube-apiserver may refuse pods"
+        )
 
     def _why_no_preferences(self) -> str:
         """Return why the points of this profile cannot be weights of preferred node affinity."""
@@ -279,6 +296,21 @@ def _term(plugin: str, selector: str) -> Term:
     except ValueError as error:
         raise PluginError(plugin, "admission", f"{selector!r}: {error}") from error
     return tuple(dict.fromkeys((key, sign, tuple(values)) for key, sign, values in requirements))
+
+
+def _by_pods(
+    rules: Sequence[tuple[str, RequiredNodes]],
+) -> dict[Term, dict[Requirement, None]]:
+    """Return the requirements on nodes, each once and in order, by the selector of pods.
+
+    Args:
+        rules: the name of the plugin, and the rule.
+    """
+    found: dict[Term, dict[Requirement, None]] = {}
+    for name, rule in rules:
+        pods = _term(name, rule.pod_selector)
+        found.setdefault(pods, {}).update(dict.fromkeys(_term(name, rule.node_selector)))
+    return found
 
 
 def _told_apart(nodes: Term, weight: int, seen: Counter[tuple[Term, int]]) -> Term:

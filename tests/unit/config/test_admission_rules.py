@@ -179,6 +179,26 @@ def test_no_rule_is_compiled_that_concerns_only_pods_with_a_resource() -> None:
     assert found.rest.verbs == ("filter", "preempt")
 
 
+def filters_of(*numbers: int) -> CompiledRules:
+    """Compile filters for the pods of each selector ``p0``, ``p1`` and so on, as many as said."""
+    filters = [
+        (f"p{selector}", f"n{at}")
+        for selector, number in enumerate(numbers)
+        for at in range(number)
+    ]
+    # The same filter for another reason is no further requirement.
+    return compiled(label_match(*filters, filters[0]))
+
+
+def test_more_filters_for_one_selector_than_kube_apiserver_takes_are_called() -> None:
+    found = filters_of(10, 10)
+    assert [len(rules.required) for rules in found.pod_rules] == [10, 10]
+    assert found.rest.verbs == ()
+    found = filters_of(1, 11)
+    assert "have 11 required labels of nodes" in only_called(found)
+    assert found.rest.verbs == ("filter", "preempt")
+
+
 @pytest.mark.parametrize(
     ("plugins", "called"),
     [
