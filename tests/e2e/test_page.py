@@ -121,7 +121,7 @@ def test_the_page_shows_what_the_endpoints_and_the_kubernetes_api_say(
         (waiting,) = table(page, "#waiting")
         names = (waiting["Waiting pod"], waiting["Node"], waiting["Held by"])
         assert names == (f"{NAMESPACE}/held", held["node"], "OnDemand")
-        picture(page, "page-held")
+        picture(page, "page-waiting")
 
         shows_health(page, told)
         assert all(url.startswith(f"{stack.url}/") for url in page.requests())
