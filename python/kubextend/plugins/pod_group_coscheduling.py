@@ -7,6 +7,7 @@ Source: kubernetes-sigs/scheduler-plugins pkg/coscheduling
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -97,15 +98,17 @@ class PodGroupCoscheduling(Gangs):
             return "nodes"
         label = self._args.pod_group_label
         pods = self._handle.labelled_pods(pod.namespace, label, group, state)
-        own = [each for each in pods if each.node_name]
         for resource, wanted in least.items():
-            rooms = zip(
-                nodes.allocatable(resource), nodes.pods.requested(nodes, resource), strict=True
+            own = Counter[str]()
+            for each in pods:
+                own[each.node_name] += 1 if resource == "pods" else each.request(resource)
+            room = nodes.allocatable(resource)
+            used = nodes.pods.requested(nodes, resource)
+            left = sum(
+                max(room[row] - used[row] + own[name], 0) for row, name in enumerate(nodes.names)
             )
-            left = sum(max(room - used, 0) for room, used in rooms)
-            theirs = len(own) if resource == "pods" else sum(p.request(resource) for p in own)
-            if left + theirs < wanted:
-                return f"{resource}: {left + theirs} of {wanted}"
+            if left < wanted:
+                return f"{resource}: {left} of {wanted}"
         return ""
 
     def _spec(self, pod: core.Pod, group: str) -> Mapping[str, Any]:

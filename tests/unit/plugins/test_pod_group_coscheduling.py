@@ -121,6 +121,16 @@ def test_a_node_with_too_many_requests_takes_nothing_from_other_nodes() -> None:
     assert why_not(world, pod("a")) == ""
 
 
+def test_own_pods_leave_no_more_than_the_node_has_without_the_other_pods() -> None:
+    own = pod("own", node_name="n", requests={"cpu": "3"})
+    other = pod("other", "h", node_name="n", requests={"cpu": "3"})
+    # Of 4 CPUs each, one of n is left and all of m.
+    world = cluster(pod_group(minMember=1, minResources={"cpu": "5"}), pods=[own, other, pod("a")])
+    assert why_not(world, pod("a")) == ""
+    world.put(POD_GROUPS, pod_group(minMember=1, minResources={"cpu": "5001m"}))
+    assert why_not(world, pod("a")) == LACKS_RESOURCES
+
+
 def test_the_nodes_need_places_for_as_many_pods_as_min_member() -> None:
     others = [pod(f"p{number}", "h", node_name="n") for number in range(3)]
     members = [pod(f"m{number}") for number in range(6)]
