@@ -140,13 +140,20 @@ def test_with_the_gates_off_again_the_pods_of_a_group_are_lone_pods(
     groups = PodGroups(plane.api, Workload(plane.api, "left", stack.scheduler_name, pool), pool)
     names = groups.gang("sextet", 6, SITS)
     until(lambda: stack.calls("filter") >= 6, "the gang was tried")
+    assert _members(stack) > 0
     plane.gates = plane.apis = ""
     stack.restart_scheduler(plane.without_server())
     until(lambda: len(groups.workload.placed()) == 5, "five members are placed")
     (left,) = set(names) - set(groups.workload.placed())
     groups.workload.delete(names[0] if left != names[0] else names[1])
     groups.workload.until_placed([left])
+    until(lambda: _members(stack) == 0, "kubextend remembers no member and no place")
     stack.close()
+
+
+def _members(stack: Stack) -> float:
+    """Return how many members of pod groups kubextend remembers, with places or without."""
+    return stack.counts().total("kubextend_pod_group_members")
 
 
 # kube-scheduler's backoff for a lone pod is a second here, so these are at least so many seconds.

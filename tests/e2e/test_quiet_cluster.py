@@ -21,7 +21,8 @@ from .workload import Workload
 OPEN_LABEL = "e2e.kubextend.dev/open"
 WEATHER_LABEL = "e2e.kubextend.dev/weather"
 PLUGINS = ("Counting", "Proportions", "Weather", "Fails")
-TRAPS = ("names", "full")
+# In the last two, the requests of preempt bring whole pods, and an answer that fails is ignored.
+TRAPS = ("names", "full", "names-preempt-groups", "full-preempt-groups")
 PATIENT = ("hopeless", "Counting", "Proportions")
 # After the first ticks nothing is left of what was made before the quiet time.
 SETTLED_TICKS, QUIET_TICKS = 2, 8
@@ -95,14 +96,29 @@ def stack(control_plane: ControlPlane, door: Door, pools: dict[str, NodePool]) -
 
 
 @pytest.fixture(scope="module")
+def trap_stacks(
+    control_plane: ControlPlane, stack: Stack, full_stack: Stack
+) -> Iterator[dict[str, Stack]]:
+    """The stack of each trap."""
+    made = {"names": stack, "full": full_stack}
+    for trap in TRAPS[2:]:
+        mode = Mode(names=trap.startswith("names"))
+        name, extender = f"quiet-{trap}", {"preemptGroups": True}
+        made[trap] = Stack(control_plane, name, mode, extender=extender)
+    yield made
+    for trap in TRAPS[2:]:
+        made[trap].close()
+
+
+@pytest.fixture(scope="module")
 def pods(
-    api: Api, stack: Stack, full_stack: Stack, pools: dict[str, NodePool]
+    api: Api, stack: Stack, trap_stacks: dict[str, Stack], pools: dict[str, NodePool]
 ) -> Iterator[dict[str, Pending]]:
     """Every pod of this module. The one that fails comes last."""
     made: dict[str, Pending] = {}
     traps: dict[str, tuple[Stack, Workload]] = {}
     for trap in TRAPS:
-        its = full_stack if trap == "full" else stack
+        its = trap_stacks[trap]
         workload = Workload(api, f"trap-{trap}", its.scheduler_name, pools[trap])
         # Labelled nodes are full of equals, the others full of pods that could be evicted.
         workload.fill(2, "e2e-high", HIGH_COMM)
