@@ -5,6 +5,7 @@ A test that fails says that kube-scheduler does not behave any more as the page 
 
 import re
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,12 +20,11 @@ from .versions import needs
 from .workbench import Program, until
 from .workload import Workload
 
-pytestmark = needs("PodGroup")
-
 PAGES = ROOT / "docs" / "upstream"
 SCHEDULER = "default-scheduler"
 # With kube-scheduler's backoff, a pod is tried ten times a minute at most.
 MANY = 60
+LONE = 3
 TIMEOUT_S = 60.0
 REJECTED, GATED = 5, 10
 
@@ -70,6 +70,7 @@ def groups_of(plane: ControlPlane, pool: NodePool) -> PodGroups:
     return PodGroups(plane.api, Workload(plane.api, pool.name, SCHEDULER, pool), pool)
 
 
+@needs("PodGroup")
 def test_a_member_is_tried_again_without_backoff_after_a_refused_bind(
     group_plane: ControlPlane,
 ) -> None:
@@ -83,12 +84,27 @@ def test_a_member_is_tried_again_without_backoff_after_a_refused_bind(
     pool.delete()
 
 
+def test_a_lone_pod_waits_for_its_backoff_after_a_refused_bind(control_plane: ControlPlane) -> None:
+    pool = NodePool(control_plane.api, "upstream-lone", 1)
+    workload = Workload(control_plane.api, pool.name, SCHEDULER, pool)
+    with running(control_plane, "refused-bind") as report:
+        began_s = time.monotonic()
+        (name,) = workload.create("refused", 1)
+        until(lambda: report.calls() > LONE, "the pod is tried again", TIMEOUT_S)
+        # Between the binds are backoffs of 1, 2 and 4 s, however busy the machine is.
+        assert time.monotonic() - began_s >= sum(2**tries for tries in range(LONE))
+        assert workload.placed() == {}, name
+    workload.close()
+    pool.delete()
+
+
 def gated(name: str, pool: NodePool) -> Object:
     waits = pod(name, SCHEDULER, pool.name)
     waits["spec"]["schedulingGates"] = [{"name": "e2e.kubextend.dev/gate"}]
     return waits
 
 
+@needs("PodGroup")
 def test_each_new_pod_wakes_all_rejected_pods_if_pod_groups_are_on(
     group_plane: ControlPlane,
 ) -> None:
@@ -126,6 +142,7 @@ def test_new_pods_wake_no_rejected_pods_if_pod_groups_are_off(control_plane: Con
     pool.delete()
 
 
+@needs("PodGroup")
 def test_the_victims_of_a_group_are_refused_in_an_answer_to_preempt(
     group_plane: ControlPlane,
 ) -> None:
@@ -143,6 +160,7 @@ def test_the_victims_of_a_group_are_refused_in_an_answer_to_preempt(
     pool.delete()
 
 
+@needs("PodGroup")
 def test_the_victims_of_a_group_that_may_be_disrupted_in_part_are_evicted(
     group_plane: ControlPlane,
 ) -> None:

@@ -39,7 +39,8 @@ def test_pod_groups_are_served_in_beta_from_the_version_on_that_the_table_says(
 ) -> None:
     command = [binaries / "kube-apiserver", "--help"]
     usage = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert ("GenericWorkload=true|false (BETA" in usage) == is_served("PodGroup")
+    told = "GenericWorkload=true|false (BETA - default=false)"
+    assert (told in usage) == is_served("PodGroup")
 
 
 @pytest.mark.parametrize(
