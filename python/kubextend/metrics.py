@@ -244,6 +244,14 @@ class Metrics:
 
         The first call with a family adds the family to every scrape.
         """
+        return self._collector(family).of(*values)
+
+    def declare(self, *families: HistogramFamily) -> None:
+        """Add families to every scrape from now on, before anything is observed."""
+        for family in families:
+            self._collector(family)
+
+    def _collector(self, family: HistogramFamily) -> _HistogramCollector:
         found = self._histograms.get(family.name)
         if found is None:
             with self._lock:
@@ -251,7 +259,7 @@ class Metrics:
                 if found is None:
                     found = self._histograms[family.name] = _HistogramCollector(family)
                     self.registry.register(found)
-        return found.of(*values)
+        return found
 
     def scrape(
         self, families: Sequence[ScrapedGauge[_T]], read: Callable[[], _T], **labels: str

@@ -70,6 +70,7 @@ class PluginCallMetrics:
         self._lock = threading.Lock()
         self._counts: dict[tuple[str, ...], int] = {}
         self._reasons: dict[str, set[str]] = {}
+        metrics.declare(_PLUGIN, _POINT, _PERMIT_WAIT)
         metrics.scrape(_REJECTIONS, self._rejections)
 
     def plugin(self, plugin: str, extension_point: str, status: str) -> Histogram:

@@ -127,6 +127,7 @@ class BindVerb:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        context.metrics.declare(_BINDING)
         self._cluster = context.cluster
         self._limits = context.memory.limits
         self._guard = context.guard
