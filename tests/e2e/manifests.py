@@ -21,8 +21,13 @@ KUBEXTEND_KIND = "ExtenderConfiguration"
 SCHEDULER_KIND = "KubeSchedulerConfiguration"
 # Kinds that a program reads from a file, and that kube-apiserver does not serve.
 CONFIGURATION_KINDS = {KUBEXTEND_KIND, SCHEDULER_KIND, "Component", "Config", "Kustomization"}
-# Kinds of the Prometheus Operator, which brings their definitions.
-OPERATOR_KINDS = {"PodMonitor", "PrometheusRule"}
+# Kinds of the Prometheus Operator and of other projects, which bring their definitions.
+KINDS_OF_OTHERS = {"PodMonitor", "PrometheusRule"} | {
+    "AppGroup",
+    "NetworkTopology",
+    "NodeResourceTopology",
+    "SeccompProfile",
+}
 
 
 def documents() -> list[tuple[Path, Object]]:
@@ -37,7 +42,7 @@ def documents() -> list[tuple[Path, Object]]:
 
 def objects() -> list[tuple[Path, Object]]:
     """Return every object below deploy/ that is meant for kube-apiserver, each with its file."""
-    left_out = CONFIGURATION_KINDS | OPERATOR_KINDS
+    left_out = CONFIGURATION_KINDS | KINDS_OF_OTHERS
     return [(p, d) for p, d in documents() if d["kind"] not in left_out]
 
 

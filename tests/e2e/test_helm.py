@@ -10,7 +10,7 @@ import yaml
 from .chart import NAMESPACE, Helm, Key, Kustomize, build_deploy_tools, by_name
 from .controlplane import ControlPlane, NewControlPlane
 from .kubeapi import STRATEGIC, Object
-from .manifests import CHART, DEPLOY, OPERATOR_KINDS, apply, path_of
+from .manifests import CHART, DEPLOY, KINDS_OF_OTHERS, apply, path_of
 from .queue_policies import GATE, QUEUED, SCHEDULER, await_queue, gates
 from .queue_stack import LEASE, QueueStack, sorted_by
 from .versions import is_served, needs
@@ -215,7 +215,7 @@ def test_a_real_kube_apiserver_accepts_every_object_in_a_server_side_dry_run(
         values["configuration"] = {"kubextend": LEADING}
     made = helm.template({**values, "monitoring": True})
     for (kind, *_), thing in made.items():
-        if is_served(kind) and kind not in OPERATOR_KINDS:
+        if is_served(kind) and kind not in KINDS_OF_OTHERS:
             assert apply(plane.api, thing, dryRun="All")["kind"] == kind
 
 
