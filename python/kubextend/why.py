@@ -1,5 +1,6 @@
 """Gathers what ``kubextend why`` needs to know of a pod, and writes the answer as lines of text."""
 
+import contextlib
 import json
 import socket
 import ssl
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 from kubextend import cluster, core
-from kubextend.config.admission_rules import Requirement, RuleDecision
+from kubextend.config.admission_rules import Requirement, RuleDecision, requirements_of
 from kubextend.decisions.explanation import Explanation, Facts, explain
 from kubextend.errors import ClusterError, KubextendError
 
@@ -259,23 +260,21 @@ def with_rules(
     name, terms = spec.get("schedulerName") or "default-scheduler", _required_terms(spec)
     if spec.get("nodeName") or not terms:
         return facts
-    rules = []
+    on_pod = []
     for each in decisions:
         rule = each.required
         if rule is None or each.why_called or each.scheduler_name != name:
             continue
-        needed = _requirements(rule.node_selector)
-        on_pod = core.Selector(rule.pod_selector).matches(labels)
-        if on_pod and needed and all(needed <= term for term in terms):
-            meeting = _meeting(rule.node_selector, connect)
-            found = {"plugin": each.plugin, "profile": name, "nodes": rule.node_selector}
-            rules.append({**found, "meeting": meeting})
+        needed = set(requirements_of(rule.node_selector))
+        matches = core.Selector(rule.pod_selector).matches(labels)
+        if matches and needed and all(needed <= term for term in terms):
+            on_pod.append((each.plugin, rule.node_selector))
+    meeting = _meeting([nodes for _, nodes in on_pod], connect)
+    rules = [
+        {"plugin": plugin, "profile": name, "nodes": nodes, "meeting": meeting[nodes]}
+        for plugin, nodes in on_pod
+    ]
     return replace(facts, rules=rules)
-
-
-def _requirements(selector: str) -> set[Requirement]:
-    requirements = core.Selector(selector).requirements
-    return {(key, operator, tuple(values)) for key, operator, values in requirements}
 
 
 def _required_terms(spec: _Json) -> list[set[Requirement]]:
@@ -295,12 +294,17 @@ def _required_terms(spec: _Json) -> list[set[Requirement]]:
     ]
 
 
-def _meeting(selector: str, connect: Callable[[], "Cluster"]) -> int | None:
-    """Return how many nodes have labels that match a selector; None if nobody may tell."""
-    try:
-        return len(cluster.list_node_names(connect(), selector))
-    except ClusterError:
-        return None
+def _meeting(selectors: Sequence[str], connect: Callable[[], "Cluster"]) -> dict[str, int | None]:
+    """Return how many nodes have labels that match each selector; None if nobody may tell."""
+    meeting: dict[str, int | None] = dict.fromkeys(selectors)
+    if not meeting:
+        return {}
+    with contextlib.suppress(ClusterError):
+        api = connect()
+        for selector in meeting:
+            with contextlib.suppress(ClusterError):
+                meeting[selector] = len(cluster.list_node_names(api, selector))
+    return meeting
 
 
 def node_of(facts: Facts, node: str, server: Server | Replicas) -> dict[str, Any] | None:

@@ -17,7 +17,15 @@ from kubextend.config.model import EnabledPlugin, ExtenderConfiguration, Resolve
 from kubextend.errors import PluginError
 from kubextend.framework.admission import AdmissionRules, PreferredNodes, RequiredNodes
 
-__all__ = ["CompiledRules", "PodRules", "Requirement", "RuleDecision", "Term", "compile_rules"]
+__all__ = [
+    "CompiledRules",
+    "PodRules",
+    "Requirement",
+    "RuleDecision",
+    "Term",
+    "compile_rules",
+    "requirements_of",
+]
 
 Requirement: TypeAlias = tuple[str, str, tuple[str, ...]]
 """A requirement on labels: key, operator of node affinity, values."""
@@ -286,16 +294,24 @@ def _names(plugins: Mapping[str, JsonValue], point: str, which: str) -> set[str]
     return {str(entry.get("name")) for entry in entries if isinstance(entry, dict)}
 
 
-def _term(plugin: str, selector: str) -> Term:
+def requirements_of(selector: str) -> Term:
     """Return the requirements of a selector; a requirement that comes twice is there once.
+
+    Raises: ValueError: the text is no selector.
+    """
+    requirements = core.Selector(selector).requirements
+    return tuple(dict.fromkeys((key, sign, tuple(values)) for key, sign, values in requirements))
+
+
+def _term(plugin: str, selector: str) -> Term:
+    """Return the requirements of a selector of a plugin's rule.
 
     Raises: PluginError: the text is no selector.
     """
     try:
-        requirements = core.Selector(selector).requirements
+        return requirements_of(selector)
     except ValueError as error:
         raise PluginError(plugin, "admission", f"{selector!r}: {error}") from error
-    return tuple(dict.fromkeys((key, sign, tuple(values)) for key, sign, values in requirements))
 
 
 def _by_pods(

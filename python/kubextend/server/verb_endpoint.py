@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from kubextend.errors import WireError
-from kubextend.metrics import HistogramFamily, Metrics
+from kubextend.metrics import HistogramFamily, Metrics, exponential
 from kubextend.server.cancel_on_disconnect import cancel_on_disconnect
 from kubextend.server.connection.body_reader import BodyReader
 from kubextend.server.connection.bytes_in_flight import BytesInFlight, Share
@@ -21,20 +21,19 @@ from kubextend.verbs.verb_interface import Verb
 __all__ = ["BODY_BYTES", "DURATION", "VerbEndpoint"]
 
 _LOGGER = logging.getLogger(__name__)
-_MILLISECOND: Final = 0.001
 # kube-scheduler's scheduling_algorithm_duration_seconds has ExponentialBuckets(0.001, 2, 15)
 # (kubernetes v1.36 pkg/scheduler/metrics/metrics.go). Five more buckets halve the millisecond,
 # because most answers of a names-mode verb take less.
 DURATION: Final = HistogramFamily(
     "kubextend_verb_duration_seconds",
     "From the whole body read to the answer ready.",
-    tuple(_MILLISECOND * 2.0**power for power in range(-5, 15)),
+    exponential(0.001 / 2**5, 2, 20),
     ("verb",),
 )
 BODY_BYTES: Final = HistogramFamily(
     "kubextend_request_body_bytes",
     "Bytes of a request body.",
-    tuple(1024.0 * 4.0**power for power in range(11)),
+    exponential(1024.0, 4.0, 11),
     ("verb",),
 )
 _INTERNAL = "kubextend failed internally; its log says where"
