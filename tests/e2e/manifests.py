@@ -1,6 +1,7 @@
 """Reads the YAML files of deploy/ as objects, and applies them to a kube-apiserver."""
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -126,3 +127,22 @@ def define(api: Api, file: Path) -> str:
 
     until(is_served, f"{plural} are served")
     return f"/apis/{version}/{plural}"
+
+
+@contextlib.contextmanager
+def elastic_quota(api: Api, namespace: str, spec: Object) -> Iterator[None]:
+    """Keep an ElasticQuota in a namespace during a block; ``define`` has defined the kind.
+
+    CapacityScheduling adds up the ``min`` of all ElasticQuotas, those of other tests too.
+    """
+    quota = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": "quota", "namespace": namespace},
+        "spec": spec,
+    }
+    apply(api, quota)
+    try:
+        yield
+    finally:
+        api.call("DELETE", path_of(api, quota))

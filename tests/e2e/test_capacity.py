@@ -3,12 +3,13 @@
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
 from .controlplane import ControlPlane
 from .kubeapi import Api, NodePool, Object, placed_on, pod
-from .manifests import ELASTIC_QUOTAS, define
+from .manifests import ELASTIC_QUOTAS, define, elastic_quota
 from .stack import Mode, Stack, grant_needed, profile
 from .workbench import until
 
@@ -29,22 +30,17 @@ def cpu(pods: int) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def stack(control_plane: ControlPlane) -> Iterator[Stack]:
     api = control_plane.api
-    quotas = define(api, ELASTIC_QUOTAS)
-    for namespace in NAMESPACES:
-        api.create_namespace(namespace)
-        quota = {
-            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
-            "kind": "ElasticQuota",
-            "metadata": {"name": "quota"},
-            "spec": {"min": cpu(MIN_PODS), "max": cpu(MAX_PODS)},
-        }
-        root, _, plural = quotas.rpartition("/")
-        api.call("POST", f"{root}/namespaces/{namespace}/{plural}", quota)
-    wanted = profile("capacity", "CapacityScheduling")
-    grant_needed(control_plane, wanted)
-    running = Stack(control_plane, "capacity", Mode(names=True), profile=wanted)
-    yield running
-    running.close()
+    define(api, ELASTIC_QUOTAS)
+    spec = {"min": cpu(MIN_PODS), "max": cpu(MAX_PODS)}
+    with ExitStack() as quotas:
+        for namespace in NAMESPACES:
+            api.create_namespace(namespace)
+            quotas.enter_context(elastic_quota(api, namespace, spec))
+        wanted = profile("capacity", "CapacityScheduling")
+        grant_needed(control_plane, wanted)
+        running = Stack(control_plane, "capacity", Mode(names=True), profile=wanted)
+        yield running
+        running.close()
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from kubextend.decisions.explanation import Cause, Explanation, Facts, explain
 from .controlplane import ControlPlane
 from .door import Door
 from .kubeapi import MERGE, RDMA_LABEL, Api, NodePool, Object, node, pod
-from .manifests import ELASTIC_QUOTAS, apply, define
+from .manifests import ELASTIC_QUOTAS, apply, define, elastic_quota
 from .queue_policies import GATE, gates, install_queue
 from .queue_stack import NAMESPACE as LEASE_NAMESPACE
 from .queue_stack import forget_lease
@@ -557,15 +557,9 @@ def test_a_kube_scheduler_that_stands_still_is_the_cause(world: World) -> None:
 def test_a_quota_is_the_cause(world: World) -> None:
     api = world.plane.api
     api.create_namespace(QUOTA_NAMESPACE)
-    quota = {
-        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
-        "kind": "ElasticQuota",
-        "metadata": {"name": "quota", "namespace": QUOTA_NAMESPACE},
-        "spec": {"min": {"cpu": "100m"}, "max": {"cpu": "150m"}},
-    }
-    apply(api, quota)
-    create(world, "quota", QUOTA_NAMESPACE)
-    world.judge("quota", QUOTA_NAMESPACE)
+    with elastic_quota(api, QUOTA_NAMESPACE, {"min": {"cpu": "100m"}, "max": {"cpu": "150m"}}):
+        create(world, "quota", QUOTA_NAMESPACE)
+        world.judge("quota", QUOTA_NAMESPACE)
     api.delete_pods(QUOTA_NAMESPACE)
 
 
