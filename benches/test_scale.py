@@ -4,14 +4,18 @@ CPU time is that of the thread that works; of a server, that of its process. The
 the stored pods and the answers.
 """
 
+import asyncio
+import json
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, thread_time
+from typing import Any
 
 import pytest
 
@@ -19,6 +23,11 @@ import pods
 from asked import Asked
 from figures import AS_LONG_AT_P99, MILLISECONDS, Figure
 from kubextend import core
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import ClusterPorts, Handle
+from kubextend.framework.status import Code
+from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs
+from kubextend.profile import WaitingPods
 from nodes import Cluster
 from pairing import Work
 from remote import Stopwatch
@@ -30,11 +39,14 @@ from works import FIRST_POD, NAMES
 _NODES, _PODS = 15_000, 150_000
 _EVENTS = 2_000
 _RUNS = 5
+_GANG = 1_000
 _CALLS = 100
 _COLD_AIM_S, _WAIT_AIM_MS, _P99_AIM = 6.0, 5.0, 2.0
+_PERMIT_AIM_MS = 0.2
 _EVENT_AIM_US, _LABELLED_AIM_MS, _BYTES_AIM, _LEFT_AIM = 30.0, 1.0, 1_200, 100
 _SECONDS = Figure(" s of CPU", lambda ours_s, _: ours_s, at_least=False)
 _MICROSECONDS = Figure(" us of CPU", lambda ours_s, _: ours_s * 1e6, at_least=False)
+_PERMIT_MS = Figure(" ms of CPU a pod", lambda ours_ms, _: ours_ms, at_least=False)
 _BYTES = Figure(" bytes a pod", lambda ours, _: ours, at_least=False)
 _POD_MEMORY = Path(__file__).with_name("pod_memory.py")
 
@@ -203,6 +215,56 @@ def test_labelled_pods(
     # The first question walked over every pod.
     values_ms = [each * 1_000 / pods.group_size(_PODS) for each in times_ms[1:]]
     add(Reading("scale", _NODES, "1,000 pods by label", values_ms, MILLISECONDS, _LABELLED_AIM_MS))
+
+
+def test_permit_of_a_gang(
+    world: tuple[core.NodeStore, core.PodStore, Cluster], add: Callable[..., None]
+) -> None:
+    _, store, cluster = world
+    values_ms: list[float] = []
+    for run in range(_RUNS):
+        members = [_member(f"gang-{run}", number) for number in range(_GANG)]
+        for member in members:
+            store.apply(json.dumps({"type": "ADDED", "object": member}).encode())
+        found = [store.get(member["metadata"]["uid"]) for member in members]
+        gang = [pod for pod in found if pod is not None]
+        with _cpu() as times_s:
+            held = asyncio.run(_permitted(store, gang, cluster.names[0]))
+        values_ms.append(sum(times_s) / _GANG * 1e3)
+        assert held == [True] * (_GANG - 1) + [False]
+    add(Reading("scale", _NODES, "Permit of a gang", values_ms, _PERMIT_MS, _PERMIT_AIM_MS))
+
+
+def _member(gang: str, number: int) -> dict[str, Any]:
+    labels = {
+        "scheduling.x-k8s.io/pod-group": gang,
+        "pod-group.scheduling.sigs.k8s.io/min-available": str(_GANG),
+    }
+    name = f"{gang}-{number}"
+    metadata = {"name": name, "namespace": "team-3", "uid": name, "labels": labels}
+    return {"metadata": metadata, "spec": {}, "status": {"phase": "Pending"}}
+
+
+async def _permitted(store: core.PodStore, gang: list[core.Pod], node: str) -> list[bool]:
+    """Assume each pod of a gang on a node and call Permit; return for each whether it waits."""
+    handle = Handle(WaitingPods(), ClusterPorts(pods=_Watched(store)))
+    plugin = Coscheduling(CoschedulingArgs(), handle)
+    held: list[bool] = []
+    for pod in gang:
+        store.assume(pod, node)
+        answer = await plugin.permit(CycleState(), pod, node)
+        status = answer[0] if isinstance(answer, tuple) else answer
+        assert status.is_success or status.code is Code.WAIT
+        held.append(not status.is_success)
+    return held
+
+
+@dataclass(frozen=True)
+class _Watched:
+    """The pods of a store that is listed."""
+
+    store: core.PodStore
+    synced: bool = True
 
 
 def test_bytes_of_a_pod(add: Callable[..., None]) -> None:

@@ -39,6 +39,7 @@ from kubextend.server import (
     ApiThreads,
     Application,
     Check,
+    Ending,
     Health,
     Limits,
     Listener,
@@ -665,9 +666,7 @@ def serve(
         probes=probes,
         announce=started,
         metrics=app.metrics,
-        bindings_under_way=app.verbs.bindings_under_way,
-        sends_away=app.sends_away,
-        drain_s=server.drain_delay.seconds,
+        ending=Ending(server.drain_delay.seconds, app.sends_away, app.verbs.bindings_under_way),
     ).run()
 
 

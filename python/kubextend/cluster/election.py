@@ -95,10 +95,9 @@ class Election:
         identity: the name of this replica in the Lease; "" means the host name and a random UUID.
         retry_s: the most seconds between two looks at a Lease that another replica holds.
         clock: returns the present time in monotonic seconds.
-        rng: random numbers that vary the pauses between attempts.
     """
 
-    def __init__(  # noqa: PLR0913 - clock and rng are for tests
+    def __init__(
         self,
         cluster: Cluster,
         lease: LeaseName,
@@ -107,7 +106,6 @@ class Election:
         identity: str = "",
         retry_s: float = RETRY_S,
         clock: Callable[[], float] = time.monotonic,
-        rng: random.Random | None = None,
     ) -> None:
         self._cluster = cluster
         self._lease = lease
@@ -115,7 +113,7 @@ class Election:
         self._identity = identity or f"{socket.gethostname()}_{uuid.uuid4()}"
         self._retry_s = retry_s
         self._clock = clock
-        self._rng = rng or random.Random()  # noqa: S311 - jitter
+        self._rng = random.Random()  # noqa: S311 - jitter
         self._leads_until = float("-inf")
         self._term = 0
         self._led = False

@@ -202,7 +202,6 @@ class Reflector(Generic[_Store]):
         kind: the objects to list and watch.
         listener: called on the reflector's thread for every list and every watch event.
         clock: returns the present time in monotonic seconds.
-        rng: random numbers that vary the pauses between attempts.
     """
 
     stats: ReflectorStats
@@ -232,7 +231,7 @@ class Reflector(Generic[_Store]):
         ),
     )
 
-    def __init__(  # noqa: PLR0913 - clock and rng are for tests
+    def __init__(
         self,
         cluster: Cluster,
         store: _Store,
@@ -241,7 +240,6 @@ class Reflector(Generic[_Store]):
         kind: Kind = NODES,
         listener: Listener | None = None,
         clock: Callable[[], float] = time.monotonic,
-        rng: random.Random | None = None,
     ) -> None:
         self.stats = ReflectorStats()
         self._cluster = cluster
@@ -251,7 +249,7 @@ class Reflector(Generic[_Store]):
         self._changes = Debounce(on_change, f"kubextend-{kind.noun}-changes")
         self._clock = clock
         self._stopped = threading.Event()
-        self._rng = rng or random.Random()  # noqa: S311 - jitter
+        self._rng = random.Random()  # noqa: S311 - jitter
         self._thread = threading.Thread(
             target=self._run, name=f"kubextend-{kind.noun}", daemon=True
         )

@@ -111,6 +111,23 @@ class _Attempts:
     refusals: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """How long an ungater tries to patch a pod, and how long it pauses between attempts.
+
+    Attributes:
+        patience_s: seconds after which no further attempt at a pod begins.
+        first_s: seconds between the first two attempts at a pod; doubles with each attempt.
+        clock: returns the present time in monotonic seconds.
+        wait: waits between attempts for the given seconds; None: also ends when the ungater stops.
+    """
+
+    patience_s: float = PATIENCE_S
+    first_s: float = FIRST_PAUSE_S
+    clock: Callable[[], float] = time.monotonic
+    wait: Callable[[float], object] | None = None
+
+
 class Ungater:
     """Removes one scheduling gate from pods, on several threads.
 
@@ -123,13 +140,10 @@ class Ungater:
         may: called before each patch; returns whether this replica may still patch pods, as the
             leader.
         told: called with the result of removing the gate of each pod.
-        patience_s: seconds after which no further attempt at a pod begins.
-        first_pause_s: seconds between the first two attempts at a pod; doubles with each attempt.
-        clock: returns the present time in monotonic seconds.
-        wait: waits between attempts for the given seconds, or until the ungater is stopped.
+        pauses: how long the ungater tries, and pauses between attempts.
     """
 
-    def __init__(  # noqa: PLR0913 - one argument for each thing it is joined to
+    def __init__(
         self,
         cluster: Cluster,
         gate: str,
@@ -137,24 +151,20 @@ class Ungater:
         at_once: int,
         may: Callable[[], bool],
         told: Told,
-        patience_s: float = PATIENCE_S,
-        first_pause_s: float = FIRST_PAUSE_S,
-        clock: Callable[[], float] = time.monotonic,
-        wait: Callable[[float], object] | None = None,
+        pauses: Pauses = Pauses(),
     ) -> None:
         self._cluster = cluster
         self._gate = gate
         self._may = may
         self._told = told
-        self._patience_s = patience_s
-        self._first_pause_s = first_pause_s
-        self._clock = clock
+        self._pauses = pauses
+        self._clock = pauses.clock
         # Each attempt after a refusal takes one token.
         refusals = at_once * (MOST_REFUSALS - 1)
-        self._refusals = TokenBucket(refusals / REFUSALS_FORGOTTEN_S, refusals, clock)
+        self._refusals = TokenBucket(refusals / REFUSALS_FORGOTTEN_S, refusals, pauses.clock)
         self._lock = threading.Lock()
         self._stopped = threading.Event()
-        self._wait = wait or self._stopped.wait
+        self._wait = pauses.wait or self._stopped.wait
         self._pool = ThreadPoolExecutor(at_once, "kubextend-ungater")
         # Patches of large pods have a thread of their own, so that no other pod waits for them.
         self._large_pods = ThreadPoolExecutor(1, "kubextend-ungater-large")
@@ -169,7 +179,7 @@ class Ungater:
         This method never waits.
         """
         pool = self._large_pods if pod.truncated else self._pool
-        attempts = _Attempts(self._clock() + self._patience_s, self._first_pause_s)
+        attempts = _Attempts(self._clock() + self._pauses.patience_s, self._pauses.first_s)
         pool.submit(self._release, pod, attempts)
 
     def finish(self) -> None:
@@ -276,8 +286,8 @@ def ungate(
         gate,
         at_once=AT_ONCE,
         may=lambda: time.monotonic() < deadline,
-        patience_s=timeout_s,
         told=told,
+        pauses=Pauses(patience_s=timeout_s),
     )
     for pod in pods:
         ungater.release(pod)

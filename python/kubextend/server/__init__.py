@@ -13,7 +13,7 @@ from kubextend.server.connection.tls import TlsFiles
 from kubextend.server.decisions_endpoint import decision_routes
 from kubextend.server.freed_memory import keep_freed_memory
 from kubextend.server.health import Check, Health
-from kubextend.server.listeners import Listener, Service
+from kubextend.server.listeners import Ending, Listener, Service
 from kubextend.server.memory_limit import memory_limit_bytes
 from kubextend.server.page_endpoint import page_routes
 from kubextend.server.waiting_pods_endpoint import waiting_pod_routes
@@ -24,6 +24,7 @@ __all__ = [
     "Application",
     "Check",
     "Deadlines",
+    "Ending",
     "Health",
     "Limits",
     "Listener",

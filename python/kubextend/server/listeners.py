@@ -28,7 +28,7 @@ from kubextend.server.connection.tls import TlsFiles, TlsReloader
 from kubextend.server.health import Health
 from kubextend.server.reply import REFUSED
 
-__all__ = ["Listener", "Service"]
+__all__ = ["Ending", "Listener", "Service"]
 
 _BACKLOG = 2048
 # Kubernetes kills a container 30 s after SIGTERM; the drain delay is part of these.
@@ -81,6 +81,7 @@ class Listener:
         most_connections: how many connections may be open; one more replaces the connection that
             is idle for the longest time, or is closed immediately if none is idle.
         name: the name of the listener in metrics and log lines.
+        tls_look_s: the seconds between two checks of the files in ``tls``.
     """
 
     app: Application
@@ -91,12 +92,30 @@ class Listener:
     deadlines: Deadlines = field(default_factory=Deadlines)
     most_connections: int = 4096
     name: str = "verbs"
+    tls_look_s: float = 10.0
 
     def url(self, port: int) -> str:
         """Return the URL of the listener, given the port of its bound socket."""
         scheme = "http" if self.tls is None else "https"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{scheme}://{host}:{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a service ends, and when it sends its clients to another replica.
+
+    Attributes:
+        drain_s: how many seconds to serve after SIGTERM, until clients use another replica.
+        sends_away: returns whether each connection is to end with its next answer, so that its
+            client may find another replica.
+        bindings_under_way: returns the pods whose Binding is sent and not answered; if the process
+            ends now, nobody knows whether these pods are bound.
+    """
+
+    drain_s: float = 0.0
+    sends_away: Callable[[], bool] = lambda: False
+    bindings_under_way: Callable[[], Iterable[str]] = tuple
 
 
 class Service:
@@ -109,15 +128,10 @@ class Service:
         announce: called when all listeners accept connections, with their URLs, that of ``main``
             first.
         metrics: counts refusals and reloads of certificates.
-        bindings_under_way: returns the pods whose Binding is sent and not answered; if the process
-            ends now, nobody knows whether these pods are bound.
-        sends_away: returns whether each connection is to end with its next answer, so that its
-            client may find another replica.
-        drain_s: how many seconds to serve after SIGTERM, until clients use another replica.
-        tls_look_s: the seconds between two checks of the certificate files.
+        ending: how the service ends.
     """
 
-    def __init__(  # noqa: PLR0913  one argument for each part that it joins
+    def __init__(
         self,
         main: Listener,
         health: Health,
@@ -125,10 +139,7 @@ class Service:
         probes: Listener | None = None,
         announce: Callable[[list[str]], None] = lambda _urls: None,
         metrics: Metrics | None = None,
-        bindings_under_way: Callable[[], Iterable[str]] = tuple,
-        sends_away: Callable[[], bool] = lambda: False,
-        drain_s: float = 0.0,
-        tls_look_s: float = 10.0,
+        ending: Ending = Ending(),
     ) -> None:
         self._listeners = [main] if probes is None else [main, probes]
         self._health = health
@@ -140,10 +151,7 @@ class Service:
         self._reloads = [
             self._metrics.counter(_CERTIFICATE_RELOADS, result) for result in ("error", "ok")
         ]
-        self._bindings_under_way = bindings_under_way
-        self._sends_away = sends_away
-        self._drain_s = drain_s
-        self._tls_look_s = tls_look_s
+        self._ending = ending
         self._draining = False
         # Kind of log line -> when the next line may be written, in seconds of the event loop's
         # clock.
@@ -172,12 +180,12 @@ class Service:
         Clients learn late that this replica is not ready, so the service answers them meanwhile.
         Each answer ends its connection, and the client's next connection goes to another replica.
         """
-        if self._draining or not self._drain_s:
+        if self._draining or not self._ending.drain_s:
             self.stop()
             return
         self._draining = True
         self._health.shut_down()
-        asyncio.get_running_loop().call_later(self._drain_s, self._stop_unless_stopping)
+        asyncio.get_running_loop().call_later(self._ending.drain_s, self._stop_unless_stopping)
 
     def stop(self) -> None:
         """Let requests in flight end, so that ``run`` returns; a second call cuts them off."""
@@ -197,7 +205,7 @@ class Service:
             listener.app.in_flight,
             listener.keep_alive_s,
             listener.most_connections,
-            is_draining=lambda: self._draining or self._sends_away(),
+            is_draining=lambda: self._draining or self._ending.sends_away(),
             on_refused=lambda status: self._metrics.counter(REFUSED, str(int(status))).inc(),
             on_full=partial(self._note_full, listener),
         )
@@ -210,7 +218,9 @@ class Service:
                 on_full=partial(self._note_full, listener),
                 on_failed=partial(self._note_failed_handshake, listener),
             )
-        config = _uvicorn_config(listener, settings, tls, max(1, _GRACE_S - int(self._drain_s)))
+        config = _uvicorn_config(
+            listener, settings, tls, max(1, _GRACE_S - int(self._ending.drain_s))
+        )
         server = _Server(listener, bound, config, tls, self._end_without_bindings)
         self._metrics.scrape(server.METRICS, lambda: server, listener=listener.name)
         return server
@@ -221,7 +231,7 @@ class Service:
         The process exits at once, because a thread that waits for the API ends only with the
         process.
         """
-        unknown = list(self._bindings_under_way())
+        unknown = list(self._ending.bindings_under_way())
         for binding in unknown:
             _LOGGER.error(
                 "cut off while the API was asked to bind pod %s: whether it is bound is not known,"
@@ -282,8 +292,8 @@ class Service:
                     group.create_task(_watch_lag(self._metrics.histogram(_LAG))),
                 ]
                 watching += [
-                    group.create_task(server.tls.watch(self._tls_look_s))
-                    for server in self._servers
+                    group.create_task(server.tls.watch(listener.tls_look_s))
+                    for listener, server in zip(self._listeners, self._servers, strict=True)
                     if server.tls is not None
                 ]
                 await main.run_on_socket()

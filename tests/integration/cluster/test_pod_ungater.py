@@ -10,6 +10,7 @@ from cluster_world import PATIENCE_S
 from scripted_api import Request, ScriptedApi, lost_request, refusing
 
 from kubextend.cluster import Fate, Ungater, ungate
+from kubextend.cluster.ungater import Pauses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,7 +55,7 @@ class Ungating:
             at_once=self.at_once,
             may=lambda: self.may,
             told=self._told,
-            first_pause_s=0.01,
+            pauses=Pauses(first_s=0.01),
         )
 
     def _told(self, pod: Pod, fate: Fate, why: str) -> None:

@@ -70,7 +70,7 @@ Look = Callable[[], None]
 @contextmanager
 def serving(files: TlsFiles, verbs: Verbs) -> Iterator[tuple[str, Look]]:
     """A server, and what makes it look after its files, which it does not do by itself."""
-    with running(verbs, tls=files, service_options={"tls_look_s": SELDOM_S}) as (url, service):
+    with running(verbs, tls=files, tls_look_s=SELDOM_S) as (url, service):
         reloader = service._servers[0].tls
         assert reloader is not None
         yield url, reloader.look
@@ -124,8 +124,7 @@ def test_a_new_pair_is_live_and_open_connections_go_on(
 
 def test_a_server_looks_after_its_files_by_itself(mounted: Mounted, authority: Authority) -> None:
     tls = client(authority, authority.sign("scheduler"))
-    options = {"tls_look_s": LOOK_S}
-    with running(some_verbs(), tls=mounted.files, service_options=options) as (url, _):
+    with running(some_verbs(), tls=mounted.files, tls_look_s=LOOK_S) as (url, _):
         for name in ("second", "third"):
             mounted.swap(authority.sign(name))
             eventually(lambda name=name: served(url, tls) == name)

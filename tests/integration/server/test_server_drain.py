@@ -35,6 +35,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from kubextend.server import Ending
+
 SERVE = [sys.executable, "-c", "from kubextend.cli import main; main()", "serve"]
 
 
@@ -170,7 +172,7 @@ def test_nobody_at_a_terminal_waits_for_the_delay(
 def test_a_replica_that_does_not_lead_sends_its_clients_away_with_its_next_answer() -> None:
     leads = threading.Event()
     leads.set()
-    options = {"sends_away": lambda: not leads.is_set()}
+    options = {"ending": Ending(sends_away=lambda: not leads.is_set())}
     with running(some_verbs(), service_options=options) as (url, _), Connection(url) as kept:
         assert "connection" not in kept.post("/filter", request("filter")).headers
         leads.clear()
@@ -199,7 +201,7 @@ def test_the_end_of_the_delay_cuts_nothing_off_where_the_end_was_told_before_it(
         running(
             some_verbs(),
             more_routes=[Route("/end", end)],
-            service_options={"drain_s": DELAY_S},
+            service_options={"ending": Ending(DELAY_S)},
         ) as (url, service),
         Connection(url) as early,
         Connection(url) as connection,
@@ -215,7 +217,7 @@ def test_the_end_of_the_delay_cuts_nothing_off_where_the_end_was_told_before_it(
 @pytest.mark.parametrize("drain_s", [0.0, 5.0, 20.0])
 def test_delay_and_grace_together_end_before_kubernetes_kills(drain_s: float) -> None:
     killed_after_s = 30
-    with running(some_verbs(), service_options={"drain_s": drain_s}) as (_, service):
+    with running(some_verbs(), service_options={"ending": Ending(drain_s)}) as (_, service):
         grace_s = service._servers[0].config.timeout_graceful_shutdown
     assert grace_s is not None
     assert grace_s >= 1

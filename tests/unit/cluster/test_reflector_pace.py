@@ -91,7 +91,8 @@ def refused(status: int, retry_after_s: float | None = None) -> RefusedError:
 def pauses_of(*steps: object) -> tuple[list[float], Script, Reflector]:
     clock = Clock()
     script = Script(clock, *steps)
-    reflector = Reflector(cast("Cluster", script), NodeStore(), clock=clock, rng=Latest())
+    reflector = Reflector(cast("Cluster", script), NodeStore(), clock=clock)
+    reflector._rng = Latest()
     pauses = []
     for _ in steps:
         pauses.append(reflector._attempt())

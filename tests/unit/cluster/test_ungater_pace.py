@@ -9,6 +9,7 @@ import pytest
 
 from kubextend.cluster import Fate, RefusedError, Ungater, UnreachableError
 from kubextend.cluster.api_call import Call
+from kubextend.cluster.ungater import Pauses
 from kubextend.core import PodStore
 
 if TYPE_CHECKING:
@@ -94,9 +95,8 @@ def test_another_pod_is_patched_while_one_that_was_refused_is_tried_again() -> N
         at_once=1,
         may=lambda: True,
         told=told,
-        clock=lambda: 0.0,
         # The refused pod waits until the other is free.
-        wait=lambda _: other_is_free.wait(PATIENCE_S),
+        pauses=Pauses(clock=lambda: 0.0, wait=lambda _: other_is_free.wait(PATIENCE_S)),
     )
     for name in (b"a", b"b"):
         pod = PodStore().apply(POD.replace(b'"name":"a"', b'"name":"%b"' % name)).pod
@@ -121,7 +121,7 @@ def test_stop_ends_the_wait_for_the_next_attempt() -> None:
         at_once=1,
         may=lambda: True,
         told=lambda _pod, fate, _why: fates.append(fate),
-        first_pause_s=PATIENCE_S,
+        pauses=Pauses(first_s=PATIENCE_S),
     )
     pod = PodStore().apply(POD).pod
     assert pod is not None
@@ -172,8 +172,7 @@ class Ungating:
             at_once=1,
             may=lambda: True,
             told=self._hear,
-            clock=lambda: self.now_s,
-            wait=self._wait,
+            pauses=Pauses(clock=lambda: self.now_s, wait=self._wait),
         )
 
     def release(self) -> Fate:

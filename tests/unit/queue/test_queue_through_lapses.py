@@ -72,8 +72,8 @@ class World:
             self._wake,
             identity="us",
             clock=self.clock,
-            rng=self.rng,
         )
+        self.election._rng = self.rng
         queue = Queue(clock=self.clock, leads=lambda: self.election.leads).queue
         self.runner = QueueRunner(queue, self._patch, lambda: self.election.leads, self.clock)
         self.waiting = {f"p{number:03}" for number in range(PODS)}
