@@ -102,6 +102,10 @@ hostile-tenant: build e2e-tools ## ten minutes of all the harm that pods of one 
 leader-changes: build e2e-tools ## kill, drain and cut off the leader of two replicas 20 times each while 2,000 pods are placed for each kind
 	$(BIN)/python -m tests.e2e.leader_changes
 
+.PHONY: rollouts
+rollouts: build e2e-tools ## ten rolling updates of two replicas with a leader, by the controllers of Kubernetes, while 3,000 pods are placed
+	$(BIN)/python -m tests.e2e.rollouts
+
 .PHONY: reliability
 reliability: build apt-packages e2e-tools ## every fault of tests/reliability/rows.toml, and a report; ROWS="C7 --keep" for a part of them
 	$(BIN)/python -m tests.reliability $(ROWS)

@@ -166,13 +166,20 @@ class ControlPlane:
         server = url or self.url
         way = server.rsplit(":", 1)[1]
         path = self._folder / f"{user.replace(':', '-')}-{way}.kubeconfig"
-        cluster = {"server": server, "certificate-authority": str(self.authority.cert)}
+        return self.kubeconfig_with(USERS[user][0], path, server)
+
+    def kubeconfig_with(self, token: str, path: Path, url: str | None = None) -> Path:
+        """Write a kubeconfig with a bearer token into a file; return the file."""
+        cluster = {
+            "server": url or self.url,
+            "certificate-authority": str(self.authority.cert),
+        }
         config = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "e2e", "cluster": cluster}],
-            "users": [{"name": user, "user": {"token": USERS[user][0]}}],
-            "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": user}}],
+            "users": [{"name": "e2e", "user": {"token": token}}],
+            "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "e2e"}}],
             "current-context": "e2e",
         }
         path.write_text(json.dumps(config, indent=1))

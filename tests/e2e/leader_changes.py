@@ -14,27 +14,43 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from .controlplane import ControlPlane, build_binaries
 from .kubeapi import Api, NodePool, Object, pod
 from .manifests import grant_kubextend
 from .plugins.one_place import APP
-from .replicas import SCHEDULER, Replicas
+from .replicas import CUT, DRAINED, KILLED, KINDS, SCHEDULER, Replicas
 from .workbench import Workbench, say, until
 
-KILLED, DRAINED, CUT = "killed", "drained", "cut off"
+ROLLED = "rolled out"
 # Seconds without a Binding that a change may cost.
-BOUNDS_S: Final = {KILLED: 17.0, DRAINED: 2.0, CUT: 17.0}
+BOUNDS_S: Final = {KILLED: 17.0, DRAINED: 2.0, CUT: 17.0, ROLLED: 2.0}
 # Seconds between two new pods: some come before, while and after nobody leads.
-EVERY_S: Final = {KILLED: 0.2, DRAINED: 0.06, CUT: 0.2}
+EVERY_S: Final = {KILLED: 0.2, DRAINED: 0.06, CUT: 0.2, ROLLED: 0.15}
 PLACED_WITHIN_S: Final = 120.0
 STEADY_WITHIN_S: Final = 120.0
 BEFORE_S: Final = 1.0
+
+
+class Changing(Protocol):
+    """Replicas of kubextend whose leader can be changed."""
+
+    def change(self, kind: str) -> list[str]:
+        """Change the leader; return sentences about what must not happen."""
+
+    def is_steady(self) -> bool:
+        """Return whether both replicas are ready, and one leads and has the label."""
+
+    def bindings(self, namespace: str) -> list[tuple[float, str]]:
+        """Return when the API took each Binding of a namespace, in seconds, and of which pod."""
+
+    def given_up(self, namespace: str) -> set[str]:
+        """Return the pods of a namespace with a Binding that kube-apiserver itself gave up."""
 
 
 @dataclass
@@ -46,7 +62,7 @@ class Report:
         faults: sentences about what must not happen.
     """
 
-    gaps_s: dict[str, list[float]] = field(default_factory=lambda: {kind: [] for kind in BOUNDS_S})
+    gaps_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     faults: list[str] = field(default_factory=list)
 
 
@@ -60,7 +76,7 @@ class Changes:
         name: the name of the namespace and of the nodes.
     """
 
-    def __init__(self, replicas: Replicas, api: Api, pods: int, name: str = "changes") -> None:
+    def __init__(self, replicas: Changing, api: Api, pods: int, name: str = "changes") -> None:
         self.report = Report()
         self._replicas = replicas
         self._api = api
@@ -94,12 +110,7 @@ class Changes:
         return gap_s
 
     def _change(self, kind: str) -> None:
-        if kind == KILLED:
-            self._replicas.kill_leader()
-        elif kind == CUT:
-            self._replicas.cut_leader()
-        elif status := self._replicas.drain_leader():
-            self.report.faults.append(f"the drained leader ended with status {status}")
+        self.report.faults += self._replicas.change(kind)
 
     def _placed(self, namespace: str) -> bool:
         return all(each["spec"].get("nodeName") for each in self._api.pods(namespace))
@@ -168,7 +179,7 @@ def main() -> int:
 def _changed(api: Api, replicas: Replicas, times: int, pods: int) -> Report:
     changes = Changes(replicas, api, pods // times)
     for number in range(times):
-        for kind in BOUNDS_S:
+        for kind in KINDS:
             gap_s = changes.run(kind)
             say(f"change {number + 1} of {times}, {kind}: no Binding for {gap_s:.2f} s")
     for kind, gaps_s in changes.report.gaps_s.items():

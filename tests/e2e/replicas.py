@@ -1,21 +1,18 @@
 """Runs two replicas of kubextend with a leader, and a stand-in for the Service of the verbs.
 
 There is no kubelet: the replicas are processes of this machine, and their pods are objects that
-nobody runs. The stand-in passes each connection to the replica whose pod has the leader's label.
+nobody runs.
 """
 
-import asyncio
 import contextlib
 import json
 import os
-import random
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Self
 
 import httpx
 import yaml
@@ -24,6 +21,7 @@ from .controlplane import ControlPlane
 from .door import Door
 from .kubeapi import Api, Object
 from .manifests import DEPLOY, apply, documents
+from .service_proxy import ServiceProxy
 from .stack import KUBEXTEND, PLUGIN_FOLDER, Samples, Scheduler, run_kubextend
 from .workbench import Program, until
 
@@ -31,11 +29,10 @@ LABEL = "kubextend.dev/leader"
 NAMESPACE = "kubextend-system"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 SCHEDULER = "replicas"
+KINDS = (KILLED, DRAINED, CUT) = "killed", "drained", "cut off"
 # As deploy/service has it, but shorter: a test waits for it.
 DRAIN_DELAY = "1s"
 START_TIMEOUT_S = 120.0
-LOOK_S = 0.02
-CHUNK_BYTES = 1 << 16
 # The readiness probe of deploy/service.
 PROBE_S, FAILURE_THRESHOLD = 2.0, 3
 # The kubelet waits for so long before it starts a container again that has ended before.
@@ -86,11 +83,10 @@ class Replica:
         return None
 
 
-class Service:
-    """A stand-in for the Service that selects the label of the leader: it passes on connections.
+class Service(ServiceProxy):
+    """A stand-in for the Service that selects the label of the leader.
 
-    A connection stays with the replica that it was opened to, as with kube-proxy. A process that
-    has ended or is not ready gets no connection.
+    A process that has ended or is not ready gets no connection.
 
     Args:
         api: a client that may list the pods of the replicas.
@@ -99,76 +95,25 @@ class Service:
     """
 
     def __init__(self, api: Api, port: int, replicas: Callable[[], Sequence[Replica]]) -> None:
-        self.url = f"http://127.0.0.1:{port}"
+        super().__init__(port)
         self._api = api
-        self._port = port
         self._replicas = replicas
-        self._targets: list[int] = []
-        self._loop = asyncio.new_event_loop()
-        self._ended = threading.Event()
-        self._threads = [
-            threading.Thread(target=run, name="service", daemon=True)
-            for run in (self._serve, self._look, self._probe)
-        ]
-
-    def __enter__(self) -> Self:
-        listening = asyncio.start_server(self._pass_through, "127.0.0.1", self._port)
-        self._server = self._loop.run_until_complete(listening)
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        for thread in self._threads:
-            thread.join()
+        self._threads.append(threading.Thread(target=self._probe, name="probes", daemon=True))
 
     def labelled(self) -> list[str]:
         """Return the names of the pods that have the label of the leader."""
         found = self._api.items(PODS, labelSelector=f"{LABEL}=true")
         return [pod["metadata"]["name"] for pod in found]
 
-    def _look(self) -> None:
-        while not self._ended.wait(LOOK_S):
-            names = self.labelled()
-            ready = [each for each in self._replicas() if each.is_endpoint()]
-            self._targets = [each.port for each in ready if each.pod in names]
+    def targets(self) -> list[int]:
+        names = self.labelled()
+        ready = [each for each in self._replicas() if each.is_endpoint()]
+        return [each.port for each in ready if each.pod in names]
 
     def _probe(self) -> None:
         while not self._ended.wait(PROBE_S):
             for replica in self._replicas():
                 replica.probe()
-
-    def _serve(self) -> None:
-        self._loop.run_forever()
-        self._server.close()
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0.1))
-        self._loop.close()
-
-    async def _pass_through(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        with contextlib.suppress(OSError, asyncio.CancelledError), contextlib.closing(writer):
-            if not (targets := self._targets):
-                return
-            onward, out = await asyncio.open_connection("127.0.0.1", random.choice(targets))
-            with contextlib.closing(out):
-                await asyncio.wait(
-                    [
-                        asyncio.ensure_future(_copy(reader, out)),
-                        asyncio.ensure_future(_copy(onward, writer)),
-                    ]
-                )
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError), contextlib.closing(writer):
-        while data := await reader.read(CHUNK_BYTES):
-            writer.write(data)
-            await writer.drain()
 
 
 class Replicas:
@@ -216,6 +161,16 @@ class Replicas:
         door.__enter__()
         config.write_text(json.dumps(self._configuration(port, door), indent=1))
         self.running.append(Replica(pod, port, config, door, self._launch(pod, config)))
+
+    def change(self, kind: str) -> list[str]:
+        """Change the leader in the way of ``KINDS``; return sentences about what went wrong."""
+        if kind == KILLED:
+            self.kill_leader()
+        elif kind == CUT:
+            self.cut_leader()
+        elif status := self.drain_leader():
+            return [f"the drained leader ended with status {status}"]
+        return []
 
     def kill_leader(self) -> None:
         """Kill the leader without a warning, and start its container again in the same pod."""

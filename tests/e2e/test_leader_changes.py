@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from .controlplane import ControlPlane
-from .leader_changes import BOUNDS_S, Changes
-from .replicas import Replicas
+from .leader_changes import Changes
+from .replicas import KINDS, Replicas
 
 PODS = 60
 
@@ -19,7 +19,7 @@ def changes(new_control_plane: Callable[[], ControlPlane]) -> Iterator[Changes]:
     replicas.close()
 
 
-@pytest.mark.parametrize("kind", BOUNDS_S)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_pod_is_bound_once_and_no_place_is_taken_twice(kind: str, changes: Changes) -> None:
     changes.run(kind)
     # How long that took says as much about the machine: `make leader-changes` judges it.
