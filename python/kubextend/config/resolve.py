@@ -111,6 +111,7 @@ def _resolved(
     infos = {plugin: catalog.find(plugin) for plugin in enabled}
     needing = {name for name, info in infos.items() if info is not None and info.needs_pods}
     counting = needing & {plugin.name for plugin in points.get("filter", ())}
+    _note_own_reservations((*at, "plugins"), points, needing, findings)
     configs = [config for config in profile.plugin_config if config.name in enabled]
     return ResolvedProfile(
         name,
@@ -122,6 +123,30 @@ def _resolved(
         state=_state(points, needing),
         ignored=frozenset(each.name for each in configs if each.failure_policy == "Ignore"),
     )
+
+
+def _note_own_reservations(
+    at: Location,
+    points: Mapping[str, Sequence[EnabledPlugin]],
+    needing: Collection[str],
+    findings: Findings,
+) -> None:
+    """Add a note about each plugin that filters and reserves, and does not read pods.
+
+    Reserve runs in bind, after filter was called for all members of a PodGroup.
+    """
+    filtering, reserving = (
+        {plugin.name: None for point in wanted for plugin in points.get(point, ())}
+        for wanted in (("preFilter", "filter"), ("reserve",))
+    )
+    for name in filtering:
+        if name in reserving and name not in needing:
+            message = (
+                f"{name} filters and reserves without needs_pods: if its filter counts what its "
+                "reserve took, kube-scheduler 1.37 may bind a part of a PodGroup only; count the "
+                "pods on nodes instead, with needs_pods = True"
+            )
+            findings.note(at, message)
 
 
 def _state(

@@ -82,3 +82,25 @@ def test_a_lease_needs_the_api() -> None:
             hint="add cluster: {}",
         ),
     )
+
+
+OWN_LEDGER: Mapping[str, Any] = {
+    "OwnLedger": Info(frozenset({"filter", "reserve"})),
+    "Counts": Info(frozenset({"filter", "reserve"}), needs_pods=True),
+}
+
+
+def test_a_note_names_a_filter_that_may_count_what_its_reserve_took() -> None:
+    plugins = {"multiPoint": {"enabled": [{"name": "OwnLedger"}, {"name": "Counts"}]}}
+    tree = document(profiles=[{"plugins": plugins}], cluster={})
+    assert config.parse(tree, known=OWN_LEDGER).notes == (
+        (
+            "profiles[0].plugins: OwnLedger filters and reserves without needs_pods: if its filter "
+            "counts what its reserve took, kube-scheduler 1.37 may bind a part of a PodGroup only; "
+            "count the pods on nodes instead, with needs_pods = True"
+        ),
+    )
+    parts = {"filter": "OwnLedger", "reserve": "Counts"}
+    apart = {point: {"enabled": [{"name": name}]} for point, name in parts.items()}
+    separate = document(profiles=[{"plugins": apart}], cluster={})
+    assert config.parse(separate, known=OWN_LEDGER).notes == ()
