@@ -1,8 +1,9 @@
 """A slow, obvious model of what admission does to a pod's node affinity, and random pods for it."""
 
 import copy
+import itertools
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,10 +29,25 @@ class Rule:
     needs: Sequence[Object] = ()
     prefers: Sequence[Object] = field(default=())
 
+    def concerns(self, labels: Object) -> bool:
+        return self.pods.items() <= labels.items()
+
+
+@dataclass(frozen=True)
+class Pod:
+    """What rules and other mutators see and change of a pod."""
+
+    labels: Object
+    affinity: Object | None
+
+
+Change = Callable[[Pod], Pod]
+"""What a policy or a webhook of somebody else does to a pod."""
+
 
 def with_rules(affinity: Object | None, rules: Sequence[Rule], labels: Object) -> Object | None:
     """Return the affinity that a pod with these labels must get."""
-    concerned = [rule for rule in rules if rule.pods.items() <= labels.items()]
+    concerned = [rule for rule in rules if rule.concerns(labels)]
     if not concerned:
         return without_empty(copy.deepcopy(affinity))
     wanted = copy.deepcopy(affinity) or {}
@@ -52,6 +68,52 @@ def with_rules(affinity: Object | None, rules: Sequence[Rule], labels: Object) -
         own = node.get(PREFERRED) or []
         node[PREFERRED] = own + [each for each in prefers if each not in own]
     return without_empty(wanted)
+
+
+def lacks(pod: Pod, rule: Rule) -> bool:
+    """Return whether the rule concerns the pod and would change it."""
+    there = without_empty(copy.deepcopy(pod.affinity))
+    return with_rules(pod.affinity, [rule], pod.labels) != there
+
+
+def outcomes(
+    pod: Pod, rules: Sequence[Rule], change: Change, *, again: bool, comes_last: bool
+) -> Iterator[Object | None]:
+    """Yield what may become of a pod's affinity beside a mutator of somebody else; None: refused.
+
+    Args:
+        pod: the pod as its author wrote it.
+        rules: our rules, each a policy of its own.
+        change: what the other mutator does.
+        again: whether kube-apiserver asks the other mutator once more after changes.
+        comes_last: whether the other mutator is asked after all our policies, as a webhook is;
+            False: it is a policy, so any order is possible.
+    """
+    labels = change(pod).labels
+    ours = [rule for rule in rules if rule.concerns(pod.labels) or rule.concerns(labels)]
+    orders = itertools.permutations([*ours, None])
+    for order in orders:
+        if order[-1] is None or not comes_last:
+            yield _outcome(pod, order, change, again)
+
+
+def _outcome(pod: Pod, order: Sequence[Rule | None], change: Change, again: bool) -> Object | None:
+    """Return the affinity of a pod in the end, if mutators come in this order; None: refused.
+
+    kube-apiserver asks all mutators that match, and then once more those that were asked before. It
+    looks at the labels for its selectors before it begins.
+    """
+    asked: list[Rule] = []
+    for once_more in (False, True):
+        selected = pod.labels
+        for each in order:
+            if each is None:
+                pod = change(pod) if again or not once_more else pod
+            elif each.concerns(selected) and lacks(pod, each) and (each in asked or not once_more):
+                asked.append(each)
+                pod = Pod(pod.labels, with_rules(pod.affinity, [each], pod.labels))
+    refused = any(lacks(pod, each) for each in order if each is not None)
+    return None if refused else without_empty(copy.deepcopy(pod.affinity)) or {}
 
 
 def without_empty(affinity: Object | None) -> Object | None:

@@ -1,8 +1,11 @@
 """Rules that ``kubextend admission`` compiled, on a real kube-apiserver: put on pods, and kept."""
 
 import contextlib
+import copy
+import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -21,8 +24,11 @@ from .admission_rules import (
 from .affinity_model import (
     PREFERRED,
     REQUIRED,
+    Change,
     Object,
+    Pod,
     Rule,
+    outcomes,
     random_affinity,
     sorted_rules,
     with_rules,
@@ -105,23 +111,31 @@ def rules(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
         yield
 
 
-def cases() -> list[tuple[Object, Object | None]]:
-    """The labels and the affinity of each pod, the same in every run."""
+def cases() -> list[Pod]:
+    """Return random pods, the same in every run; the author of some wrote the rules already."""
     chance = random.Random(17)
-    return [(chance.choice(LABELS), random_affinity(chance, KNOWN)) for _ in range(CASES)]
+    return [_case(chance) for _ in range(CASES)]
+
+
+def _case(chance: random.Random) -> Pod:
+    labels, affinity = chance.choice(LABELS), random_affinity(chance, KNOWN)
+    written = chance.choice(([], [], RULES, [chance.choice(RULES)]))
+    return Pod(labels, with_rules(affinity, written, labels) if written else affinity)
+
+
+def as_object(case: Pod, **labels: str) -> Object:
+    spec = {} if case.affinity is None else {"affinity": case.affinity}
+    return bare_pod(SCHEDULER, {**case.labels, **labels}, **spec)
 
 
 @pytest.mark.usefixtures("rules")
 def test_a_pods_own_affinity_is_kept_and_the_rules_are_in_every_term_once(api: Api) -> None:
-    pods = [
-        bare_pod(SCHEDULER, labels, **({} if affinity is None else {"affinity": affinity}))
-        for labels, affinity in cases()
-    ]
+    pods = [as_object(case) for case in cases()]
     shown = api.create_all("/api/v1/namespaces/default/pods?dryRun=All", pods)
-    for (labels, affinity), pod in zip(cases(), shown, strict=True):
-        expected = sorted_rules(with_rules(affinity, RULES, labels), affinity)
-        found = sorted_rules(without_empty(pod["spec"].get("affinity")), affinity)
-        assert found == expected, (labels, affinity)
+    for case, pod in zip(cases(), shown, strict=True):
+        expected = sorted_rules(with_rules(case.affinity, RULES, case.labels), case.affinity)
+        found = sorted_rules(without_empty(pod["spec"].get("affinity")), case.affinity)
+        assert found == expected, case
 
 
 @pytest.mark.usefixtures("rules")
@@ -290,168 +304,140 @@ def other_policy(name: str, expression: str, reinvocation: str) -> list[Object]:
 
 TERM = "Object.spec.affinity.nodeAffinity." + REQUIRED + ".nodeSelectorTerms"
 TERMS = f"/spec/affinity/nodeAffinity/{REQUIRED}/nodeSelectorTerms"
-ADD_TERM = (
-    f"object.spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms.exists(t,"
-    " t.?matchExpressions.orValue([]).exists(e, e.key == 'added')) ? [] :"
-    f" [JSONPatch{{op: 'add', path: '{TERMS}/-', value: {TERM}{{matchExpressions:"
-    f" [{TERM}.matchExpressions{{key: 'added', operator: 'Exists'}}]}}}}]"
-)
-ADD_LABEL = "[JSONPatch{op: 'add', path: '/metadata/labels/job', value: 'train'}]"
-STRIP = "[JSONPatch{op: 'add', path: '/spec/affinity', value: Object.spec.affinity{}}]"
-
-
-OWN_TERMS = [{"matchExpressions": [expression("own", "Exists")]}]
-OWN = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": OWN_TERMS}}}
+TERMS_OF_POD = f"object.spec.?affinity.?nodeAffinity.?{REQUIRED}.?nodeSelectorTerms.orValue([])"
 ADDED = {"matchExpressions": [expression("added", "Exists")]}
-WITH_ADDED = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [*OWN_TERMS, ADDED]}}}
+
+
+def add_term(pod: Pod) -> Pod:
+    """Widen the required terms of a pod that has any by one more, once."""
+    affinity = copy.deepcopy(pod.affinity) or {}
+    terms = affinity.get("nodeAffinity", {}).get(REQUIRED, {}).get("nodeSelectorTerms", [])
+    keys = {each["key"] for term in terms for each in term.get("matchExpressions", ())}
+    if not terms or "added" in keys:
+        return pod
+    terms.append(copy.deepcopy(ADDED))
+    return Pod(pod.labels, affinity)
+
+
+def add_label(pod: Pod) -> Pod:
+    return Pod({**pod.labels, "job": "train"}, pod.affinity)
+
+
+def strip(pod: Pod) -> Pod:
+    return Pod(pod.labels, {})
+
+
+@dataclass(frozen=True)
+class Other:
+    """What a policy or a webhook of somebody else does, as the model knows it and in CEL."""
+
+    change: Change
+    patches: str
+
+
+OTHERS = [
+    Other(
+        add_term,
+        f"{TERMS_OF_POD}.size() == 0 || {TERMS_OF_POD}.exists(t,"
+        " t.?matchExpressions.orValue([]).exists(e, e.key == 'added')) ? [] :"
+        f" [JSONPatch{{op: 'add', path: '{TERMS}/-', value: {TERM}{{matchExpressions:"
+        f" [{TERM}.matchExpressions{{key: 'added', operator: 'Exists'}}]}}}}]",
+    ),
+    Other(add_label, "[JSONPatch{op: 'add', path: '/metadata/labels/job', value: 'train'}]"),
+    Other(strip, "[JSONPatch{op: 'add', path: '/spec/affinity', value: Object.spec.affinity{}}]"),
+]
+ids = [each.change.__name__ for each in OTHERS]
+others = pytest.mark.parametrize("other", OTHERS, ids=ids)
+reinvoked = pytest.mark.parametrize("reinvocation", ["Never", "IfNeeded"])
 
 
 @pytest.mark.usefixtures("rules")
-def test_what_another_policy_adds_gets_the_rule_as_well_and_once(api: Api) -> None:
-    expected = sorted_rules(with_rules(WITH_ADDED, RULES, TRAIN), WITH_ADDED)
-    probe = bare_pod("another", affinity=OWN)
-    with others_installed(api, "added", ADD_TERM, "Never", probe) as copies:
-        for name in copies:
-            pod = bare_pod(SCHEDULER, {**TRAIN, "other": name}, affinity=OWN)
-            found = made(api, pod, dryRun="All")["spec"]["affinity"]
-            assert sorted_rules(found, WITH_ADDED) == expected
+@others
+@reinvoked
+def test_beside_a_policy_that_changes_pods_each_has_the_rules_in_every_term_once_or_is_refused(
+    other: Other, reinvocation: str, api: Api
+) -> None:
+    name = f"{other.change.__name__.replace('_', '-')}-{reinvocation.lower()}"
+    with others_installed(api, name, other.patches, reinvocation) as copies:
+        chosen = zip(cases(), itertools.cycle(copies))
+        found = [(case, affinity_or_refusal(api, as_object(case, other=o))) for case, o in chosen]
+    compare(found, other.change, again=reinvocation == "IfNeeded", comes_last=False)
 
 
+# kube-apiserver asks webhooks after it applied policies, and applies the policies that concerned
+# the pod once more to what a webhook changed.
 @pytest.mark.usefixtures("rules")
-def test_what_another_policy_adds_to_a_pod_that_has_the_rule_is_no_way_around_the_rule(
-    api: Api,
+@others
+@reinvoked
+def test_behind_a_webhook_that_changes_pods_each_has_the_rules_in_every_term_once_or_is_refused(
+    other: Other, reinvocation: str, api: Api, tmp_path: Path
 ) -> None:
-    written = with_rules(OWN, RULES, TRAIN)
-    expected = sorted_rules(with_rules(WITH_ADDED, RULES, TRAIN), WITH_ADDED)
-    probe = bare_pod("another", affinity=OWN)
-    with others_installed(api, "more", ADD_TERM, "Never", probe) as copies:
-        for name in copies:
-            pod = bare_pod(SCHEDULER, {**TRAIN, "other": name}, affinity=written)
-            found = affinity_or_refusal(api, pod)
-            assert found is None or sorted_rules(found, WITH_ADDED) == expected
+    probe = bare_pod("another", affinity=PROBED)
+    with webhook_installed(api, "webhook", _patch_of(other.change), tmp_path, reinvocation):
+        until(lambda: _shown(api, probe, "webhook") != _shown(api, probe, "no"), "it is asked")
+        found = [
+            (case, affinity_or_refusal(api, as_object(case, other="webhook"))) for case in cases()
+        ]
+    compare(found, other.change, again=reinvocation == "IfNeeded", comes_last=True)
 
 
-@pytest.mark.usefixtures("rules")
-def test_a_pod_that_another_policy_labels_for_a_rule_is_refused_without_the_rule(api: Api) -> None:
-    with others_installed(api, "train", ADD_LABEL, "Never", bare_pod("another")) as copies:
-        for name in copies:
-            assert is_refused(api, "POST", PODS, bare_pod(SCHEDULER, {"other": name}))
-
-
-@pytest.mark.usefixtures("rules")
-def test_a_pod_from_which_another_policy_takes_the_rule_gets_it_back_or_is_refused(
-    api: Api,
+def compare(
+    found: Sequence[tuple[Pod, Object | None]], change: Change, *, again: bool, comes_last: bool
 ) -> None:
-    expected = sorted_rules(with_rules(None, RULES, TRAIN), None)
-    probe = bare_pod("another", affinity=OWN)
-    with others_installed(api, "strip", STRIP, "IfNeeded", probe) as copies:
-        for name in copies:
-            found = affinity_or_refusal(api, bare_pod(SCHEDULER, {**TRAIN, "other": name}))
-            assert found is None or sorted_rules(found, None) == expected
+    """Compare the affinities that pods were given, or None for refused, with what may be."""
+    for case, affinity in found:
+        own = change(case).affinity
+        shown = None if affinity is None else sorted_rules(without_empty(affinity) or {}, own)
+        may = outcomes(case, RULES, change, again=again, comes_last=comes_last)
+        assert any(shown == (each and sorted_rules(each, own)) for each in may), (case, affinity)
+    refused = sum(affinity is None for _, affinity in found)
+    assert 0 < refused < len(found)
 
 
-def add_term(pod: Object) -> list[Object]:
-    terms = pod["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
-    if any(each["key"] == "added" for term in terms for each in term["matchExpressions"]):
-        return []
-    return [{"op": "add", "path": f"{TERMS}/-", "value": ADDED}]
+def _patch_of(change: Change) -> Patch:
+    """Return what a webhook answers that makes this change."""
+
+    def patch(pod: Object) -> list[Object]:
+        labels, affinity = pod["metadata"]["labels"], pod["spec"].get("affinity")
+        after = change(Pod(labels, affinity))
+        return [
+            {"op": "add", "path": "/metadata/labels", "value": after.labels},
+            {"op": "add", "path": "/spec/affinity", "value": after.affinity},
+        ]
+
+    return patch
 
 
-def add_label(_: Object) -> list[Object]:
-    return [{"op": "add", "path": "/metadata/labels/job", "value": "train"}]
-
-
-def strip(pod: Object) -> list[Object]:
-    return [{"op": "remove", "path": "/spec/affinity"}] if "affinity" in pod["spec"] else []
-
-
-@pytest.fixture(params=["Never", "IfNeeded"])
-def webhook(
-    request: pytest.FixtureRequest, api: Api, rules: None, tmp_path: Path
-) -> Callable[[str, Patch, Object], contextlib.AbstractContextManager[None]]:
-    """Install a webhook of somebody else, and go on once it changes the probe.
-
-    kube-apiserver asks webhooks after it applied policies, and applies the policies once more to
-    what a webhook changed.
-    """
-
-    @contextlib.contextmanager
-    def install(name: str, patch: Patch, probe: Object) -> Iterator[None]:
-        without = _shown(api, probe, "no-copy")
-        with webhook_installed(api, name, patch, tmp_path, request.param):
-            until(lambda: _shown(api, probe, name) != without, f"{name} is asked")
-            yield
-
-    return install
-
-
-Install = Callable[[str, Patch, Object], contextlib.AbstractContextManager[None]]
-
-
-def test_what_a_webhook_adds_gets_the_rule_as_well_and_once(webhook: Install, api: Api) -> None:
-    expected = sorted_rules(with_rules(WITH_ADDED, RULES, TRAIN), WITH_ADDED)
-    with webhook("adds", add_term, bare_pod("another", affinity=OWN)):
-        pod = bare_pod(SCHEDULER, {**TRAIN, "other": "adds"}, affinity=OWN)
-        found = made(api, pod, dryRun="All")["spec"]["affinity"]
-        assert sorted_rules(found, WITH_ADDED) == expected
-
-
-# kube-apiserver applies a policy once more only if the policy concerned the pod before the webhook
-# was asked.
-def test_what_a_webhook_adds_to_a_pod_that_has_the_rule_is_no_way_around_the_rule(
-    webhook: Install, api: Api
-) -> None:
-    written = with_rules(OWN, RULES, TRAIN)
-    with webhook("adds", add_term, bare_pod("another", affinity=OWN)):
-        pod = bare_pod(SCHEDULER, {**TRAIN, "other": "adds"}, affinity=written)
-        assert is_refused(api, "POST", PODS, pod)
-
-
-def test_a_pod_that_a_webhook_labels_for_a_rule_is_refused_without_the_rule(
-    webhook: Install, api: Api
-) -> None:
-    with webhook("labels", add_label, bare_pod("another")):
-        assert is_refused(api, "POST", PODS, bare_pod(SCHEDULER, {"other": "labels"}))
-
-
-def test_a_pod_from_which_a_webhook_takes_the_rule_gets_it_back_or_is_refused(
-    webhook: Install, api: Api
-) -> None:
-    expected = sorted_rules(with_rules(None, RULES, TRAIN), None)
-    with webhook("strips", strip, bare_pod("another", affinity=OWN)):
-        found = affinity_or_refusal(api, bare_pod(SCHEDULER, {**TRAIN, "other": "strips"}))
-        assert found is None or sorted_rules(found, None) == expected
-
-
+OWN_TERM = {"matchExpressions": [expression("own", "Exists")]}
+PROBED = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [OWN_TERM]}}}
 # With each change of a policy, kube-apiserver draws anew in which order it applies policies: of so
 # many, some come before ours and some after.
 COPIES = 12
 
 
 @contextlib.contextmanager
-def others_installed(
-    api: Api, name: str, patches: str, reinvocation: str, probe: Object
-) -> Iterator[list[str]]:
-    """Apply copies of somebody else's policy, and go on once each of them changes the probe.
+def others_installed(api: Api, name: str, patches: str, reinvocation: str) -> Iterator[list[str]]:
+    """Apply copies of somebody else's policy, and go on once each of them changes a probe.
 
     Yields: the names of the copies; a pod chooses one with the label ``other``.
     """
     copies = [f"{name}-{number}" for number in range(COPIES)]
-    manifests = [each for copy in copies for each in other_policy(copy, patches, reinvocation)]
+    manifests = [each for one in copies for each in other_policy(one, patches, reinvocation)]
+    probe = bare_pod("another", affinity=PROBED)
     without = _shown(api, probe, "no-copy")
     for manifest in manifests:
         apply(api, manifest)
     try:
-        for copy in copies:
-            until(lambda copy=copy: _shown(api, probe, copy) != without, f"{copy} is in force")
+        for each in copies:
+            until(lambda each=each: _shown(api, probe, each) != without, f"{each} is in force")
         yield copies
     finally:
         for manifest in manifests:
             api.call("DELETE", path_of(api, manifest))
 
 
-def _shown(api: Api, probe: Object, copy: str) -> tuple[Object, Object | None]:
+def _shown(api: Api, probe: Object, choice: str) -> tuple[Object, Object | None]:
     """Return the labels, without the choice, and the affinity that a pod would be created with."""
-    labels = {**probe["metadata"]["labels"], "other": copy}
+    labels = {**probe["metadata"]["labels"], "other": choice}
     pod = made(api, {**probe, "metadata": {**probe["metadata"], "labels": labels}}, dryRun="All")
     return pod["metadata"]["labels"] | {"other": ""}, pod["spec"].get("affinity")
