@@ -326,9 +326,9 @@ class Gangs:
         return found.get("reason") == "Unschedulable" and held in found["message"]
 
     def _on(self, name: str, place: str, node: str) -> Object:
-        """Make a small pod for one node."""
+        """Make a small pod that is on a node from the start."""
         made = self._pod(name, place, "300m")
-        made["spec"]["nodeSelector"] |= {"kubernetes.io/hostname": node}
+        made["spec"]["nodeName"] = node
         return made
 
     def _pod(self, name: str, place: str, cpu: str, labels: Object | None = None) -> Object:
