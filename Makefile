@@ -265,8 +265,8 @@ wheels: build/release-environment ## build a wheel that runs on any Linux of thi
 	done
 
 .PHONY: test-wheels
-test-wheels: wheels ## install the wheel without Rust, and have a request answered within 10 s of the install's start
-	$(PYTHON) -m tests.wheels build/wheels
+test-wheels: build wheels ## install the wheel without Rust, and have a request answered within 10 s of the start of uv
+	$(PYTHON) -m tests.wheels build/wheels $(BIN)/uv
 
 CARGO_CYCLONEDX := 0.5.9
 RUNTIME := build/sbom/requirements.txt
