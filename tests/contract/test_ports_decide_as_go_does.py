@@ -3,6 +3,7 @@
 The cases are in tests/ports; `make oracle-ports` asks the originals again.
 """
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,7 @@ from tests.ports.cases import (
     clusters,
     questions,
 )
+from tests.ports.gang_cases import OVERCOMMITTED, TENTH, UNCOUNTED
 from tests.ports.numa_cases import UNSORTED
 from tests.ports.recorded import asked, read
 
@@ -29,6 +31,8 @@ from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.status import Code
 from kubextend.plugins import IN_TREE
 from kubextend.plugins.capacity_scheduling import ELASTIC_QUOTAS, CapacityScheduling
+from kubextend.plugins.coscheduling import GangArgs
+from kubextend.plugins.pod_group_coscheduling import PodGroupCoscheduling
 from kubextend.prometheus import Query, Sources, Vector
 from kubextend.testing.stand_ins import ListedObjects
 
@@ -190,6 +194,7 @@ OF_THEIR_OWN = {
     "CapacityScheduling",
     "NetworkOverhead",
     "NodeResourceTopologyMatch",
+    "PodGroupCoscheduling",
     "TargetLoadPacking",
 }
 
@@ -237,6 +242,130 @@ def test_capacity_scheduling_rejects_for_the_limit_for_which_the_original_does()
             assert limit_exceeded(args, pod, cluster) == go, (number, question)
             seen.update(go or ["none"])
     assert min(seen[limit] for limit in ("max", "min", "none")) > 400, seen
+
+
+class HeldPod:
+    """A pod that Permit holds until the plugin allows it."""
+
+    def __init__(self, uid: str, held: dict[str, "HeldPod"]) -> None:
+        self._uid, self._held = uid, held
+
+    def allow(self, plugin: str) -> bool:
+        del self._held[self._uid]
+        return True
+
+
+class HeldPods(dict[str, HeldPod]):
+    """The pods that Permit holds."""
+
+    def gives_up(self, uid: str) -> bool:
+        return False
+
+
+IN_PRE_FILTER = {
+    "pod group has fewer pods than its minimum": "few",
+    "cluster lacks minResources of the PodGroup": "resources",
+    "there is no PodGroup with a minMember for the pod's label": "no PodGroup",
+}
+
+
+async def gang_verdicts(args: Mapping[str, Any], asked_about: Any, cluster: Cluster) -> list[str]:
+    """Return the verdict about a pod, and about each pod of its PodGroup that is on no node."""
+    others = cluster.raw["pods"]
+    pods = core.PodStore()
+    pods.replace(_list("PodList", [asked_about, *others]))
+    held = HeldPods()
+    ports = ClusterPorts(
+        pods=WatchedPods(pods),  # type: ignore[arg-type]
+        nodes=WatchedNodes(cluster.store),  # type: ignore[arg-type]
+        informers=cluster.informers,
+    )
+    plugin = PodGroupCoscheduling(
+        GangArgs.model_validate(args),
+        Handle(held, ports),  # type: ignore[arg-type]
+        clock=lambda: 0.0,
+    )
+    mine = gang_of(asked_about)
+    with_it = [pod for pod in others if mine and gang_of(pod) == mine and not node_of(pod)]
+    verdicts = []
+    for body in [asked_about, *with_it]:
+        pod, state = pod_of(body), CycleState()
+        rejected = plugin.pre_filter(state, pod, cluster.nodes)
+        if rejected is not None:
+            assert rejected.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+            verdicts.append(f"PreFilter: {IN_PRE_FILTER[rejected.reason]}")
+            continue
+        # kube-scheduler assumes the pod before it asks Permit.
+        pods.assume(pod, cluster.names[0])
+        waited_before = len(held)
+        said = await plugin.permit(state, pod, cluster.names[0])
+        if isinstance(said, tuple):
+            assert said[0].code is Code.WAIT
+            held[pod.uid] = HeldPod(pod.uid, held)
+            verdicts.append(f"Permit: waits {said[1]:.0f}")
+        else:
+            assert said.code is Code.SUCCESS
+            verdicts.append(f"Permit: runs with {waited_before - len(held)}")
+    return verdicts
+
+
+def gang_of(pod: Any) -> tuple[str, str] | None:
+    metadata = pod["metadata"]
+    name = metadata.get("labels", {}).get("scheduling.x-k8s.io/pod-group")
+    return (metadata["namespace"], name) if name else None
+
+
+def node_of(pod: Any) -> str:
+    return str(pod["spec"].get("nodeName", ""))
+
+
+class Gang(NamedTuple):
+    """What was said about the pods of a PodGroup that have no node, in order."""
+
+    cluster: int
+    go: list[str]
+    ours: list[str]
+
+
+@cache
+def gangs() -> list[Gang]:
+    plugin = "PodGroupCoscheduling"
+    digest, answers = read(plugin)
+    every = every_cluster(plugin)
+    assert digest == asked(plugin, [cluster.raw for cluster in every]), "make oracle-ports"
+    assert len(answers) == CLUSTERS * QUESTIONS >= 2000
+    theirs = iter(answers)
+    return [
+        Gang(number, next(theirs)["verdicts"], asyncio.run(gang_verdicts(args, pod, cluster)))
+        for number, cluster in enumerate(every)
+        for args, pod in questions(plugin, number)
+    ]
+
+
+def test_gangs_wait_and_run_as_with_the_original() -> None:
+    differ = Counter[str]()
+    for each in gangs():
+        go = [verdict.replace("Permit: no", "PreFilter: no") for verdict in each.go]
+        if go == each.ours:
+            continue
+        kind = each.cluster % TENTH
+        # The original takes what a node lacks from what other nodes have left.
+        # It counts pods that can get no node.
+        assert kind in {OVERCOMMITTED, UNCOUNTED}, each
+        differ[{OVERCOMMITTED: "overcommitted", UNCOUNTED: "uncounted"}[kind]] += 1
+    assert differ == {"uncounted": 38, "overcommitted": 8}
+
+
+def test_the_cases_of_gangs_have_every_verdict_often() -> None:
+    seen = Counter(verdict.rstrip(" 0123456789") for each in gangs() for verdict in each.go)
+    assert seen.keys() == {
+        "PreFilter: few",
+        "PreFilter: resources",
+        "Permit: no PodGroup",
+        "Permit: waits",
+        "Permit: runs with",
+    }
+    assert min(seen.values()) > 300, seen
 
 
 def test_node_resource_topology_match_differs_where_zones_come_in_any_order_only() -> None:

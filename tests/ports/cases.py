@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 from tests.ports.capacity_cases import capacity_args
+from tests.ports.gang_cases import gang_args, gang_cluster, gang_pod
 from tests.ports.network_cases import network_args, network_cluster, network_pod
 from tests.ports.numa_cases import numa_args, numa_cluster, numa_pod
 from tests.ports.syscall_cases import syscall_args, syscall_cluster, syscall_pod
@@ -256,6 +257,7 @@ PORTS: Final[dict[str, Callable[[_Draw], Json]]] = {
     "NodeResourcesBalancedAllocation": _balanced,
     "NodeResourcesAllocatable": _allocatable,
     "NodeResourceTopologyMatch": numa_args,
+    "PodGroupCoscheduling": gang_args,
     "PodState": lambda _: {},
     "LoadVariationRiskBalancing": _load_variation,
     "LowRiskOverCommitment": _low_risk,
@@ -268,10 +270,12 @@ PORTS: Final[dict[str, Callable[[_Draw], Json]]] = {
 _PODS: Final[dict[str, Callable[[_Draw, str], Json]]] = {
     "NetworkOverhead": network_pod,
     "NodeResourceTopologyMatch": numa_pod,
+    "PodGroupCoscheduling": gang_pod,
     "SySched": syscall_pod,
 }
 _CLUSTERS: Final[dict[str, Callable[[_Draw, int, Json], Json]]] = {
     "NetworkOverhead": network_cluster,
     "NodeResourceTopologyMatch": numa_cluster,
+    "PodGroupCoscheduling": gang_cluster,
     "SySched": syscall_cluster,
 }

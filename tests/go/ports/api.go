@@ -25,6 +25,7 @@ type kind struct {
 var kinds = map[string]kind{
 	"appgroup.diktyo.x-k8s.io/v1alpha1/appgroups":                 {"AppGroup", true},
 	"networktopology.diktyo.x-k8s.io/v1alpha1/networktopologies":  {"NetworkTopology", true},
+	"scheduling.x-k8s.io/v1alpha1/podgroups":                      {"PodGroup", true},
 	"security-profiles-operator.x-k8s.io/v1beta1/seccompprofiles": {"SeccompProfile", true},
 	"topology.node.k8s.io/v1alpha2/noderesourcetopologies":        {"NodeResourceTopology", false},
 }

@@ -55,10 +55,12 @@ type question struct {
 }
 
 // answer has, for each node in order, the reasons of its rejection and its normalised score; no
-// scores if the plugin does not score the pod, or does not score at all.
+// scores if the plugin does not score the pod, or does not score at all. Verdicts are for pods, and
+// not for nodes.
 type answer struct {
 	Rejected [][]string `json:"rejected,omitempty"`
 	Scores   []int64    `json:"scores,omitempty"`
+	Verdicts []string   `json:"verdicts,omitempty"`
 }
 
 var (
@@ -131,8 +133,11 @@ func (c *cluster) prepare() {
 }
 
 func (c *cluster) answer(q *question) answer {
-	if q.Plugin == "CapacityScheduling" {
+	switch q.Plugin {
+	case "CapacityScheduling":
 		return c.capacity(q)
+	case "PodGroupCoscheduling":
+		return c.gangs(q)
 	}
 	pods := &podInformers{all: c.Pods}
 	plugin, err := q.plugin(&handle{nominated: c.nominated, informers: pods, objects: c.Objects, infos: c.infos})
@@ -140,7 +145,7 @@ func (c *cluster) answer(q *question) answer {
 	for _, pod := range c.Pods {
 		pods.assign(pod)
 	}
-	return answer{c.rejected(plugin, q.Pod), c.scores(plugin, q.Pod)}
+	return answer{Rejected: c.rejected(plugin, q.Pod), Scores: c.scores(plugin, q.Pod)}
 }
 
 func (q *question) plugin(h framework.Handle) (framework.Plugin, error) {
