@@ -16,12 +16,13 @@ import threading
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, Protocol
 
 from .controlplane import ControlPlane, build_binaries
-from .kubeapi import Api, NodePool, Object, pod
+from .kubeapi import NodePool, Object, pod
 from .manifests import grant_kubextend
 from .plugins.one_place import APP
 from .replicas import CUT, DRAINED, KILLED, KINDS, SCHEDULER, Replicas
@@ -46,12 +47,6 @@ class Changing(Protocol):
     def is_steady(self) -> bool:
         """Return whether both replicas are ready, and one leads and has the label."""
 
-    def bindings(self, namespace: str) -> list[tuple[float, str]]:
-        """Return when the API took each Binding of a namespace, in seconds, and of which pod."""
-
-    def given_up(self, namespace: str) -> set[str]:
-        """Return the pods of a namespace with a Binding that kube-apiserver itself gave up."""
-
 
 @dataclass
 class Report:
@@ -70,16 +65,19 @@ class Changes:
     """Changes the leader while pods are created, and judges where the pods came to be.
 
     Args:
+        plane: the control plane.
         replicas: the replicas and their kube-scheduler.
-        api: a client that may do everything.
         pods: how many pods are created for each change.
         name: the name of the namespace and of the nodes.
     """
 
-    def __init__(self, replicas: Changing, api: Api, pods: int, name: str = "changes") -> None:
+    def __init__(
+        self, plane: ControlPlane, replicas: Changing, pods: int, name: str = "changes"
+    ) -> None:
         self.report = Report()
+        self._plane = plane
+        self._api = plane.api
         self._replicas = replicas
-        self._api = api
         self._pods = pods
         self._name = name
         self._changes = 0
@@ -117,9 +115,9 @@ class Changes:
 
     def _judge(self, namespace: str) -> None:
         # Nobody can know whether such a Binding takes effect: ARCHITECTURE.md names this limit.
-        unknown = self._replicas.given_up(namespace)
+        unknown = self._plane.given_up(namespace)
         pods = [p for p in self._api.pods(namespace) if p["metadata"]["name"] not in unknown]
-        bound = Counter(name for _, name in self._replicas.bindings(namespace))
+        bound = Counter(each["objectRef"]["name"] for each in self._plane.bindings(namespace))
         for each in pods:
             name = each["metadata"]["name"]
             if bound[name] != 1:
@@ -130,8 +128,11 @@ class Changes:
             self.report.faults.append(f"{namespace}: places were taken twice: {shared}")
 
     def _gap_s(self, namespace: str) -> float:
-        times_s = [at_s for at_s, _ in self._replicas.bindings(namespace)]
-        return max(late - early for early, late in pairwise(times_s))
+        times = sorted(
+            datetime.fromisoformat(each["stageTimestamp"])
+            for each in self._plane.bindings(namespace)
+        )
+        return max((late - early).total_seconds() for early, late in pairwise(times))
 
 
 def _nodes_for(pods: int) -> int:
@@ -161,7 +162,7 @@ def main() -> int:
         grant_kubextend(plane.api, "kubextend")
         replicas = Replicas(plane)
         try:
-            report = _changed(plane.api, replicas, options.times, options.pods)
+            report = _changed(plane, replicas, options.times, options.pods)
         except BaseException:
             for program in bench.programs[2:]:
                 say(f"--- {program.name}\n{program.tail()}")
@@ -176,8 +177,8 @@ def main() -> int:
     return 1 if report.faults else 0
 
 
-def _changed(api: Api, replicas: Replicas, times: int, pods: int) -> Report:
-    changes = Changes(replicas, api, pods // times)
+def _changed(plane: ControlPlane, replicas: Replicas, times: int, pods: int) -> Report:
+    changes = Changes(plane, replicas, pods // times)
     for number in range(times):
         for kind in KINDS:
             gap_s = changes.run(kind)

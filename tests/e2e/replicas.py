@@ -11,7 +11,6 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 import httpx
@@ -208,18 +207,6 @@ class Replicas:
         ready = all(each.is_ready() for each in self.running)
         return ready and len(leading) == 1 and self.service.labelled() == leading
 
-    def bindings(self, namespace: str) -> list[tuple[float, str]]:
-        """Return when the API took each Binding of a namespace, in seconds, and of which pod."""
-        taken = [
-            (datetime.fromisoformat(event["stageTimestamp"]).timestamp(), _pod_of(event))
-            for event in self._plane.bindings(namespace)
-        ]
-        return sorted(taken)
-
-    def given_up(self, namespace: str) -> set[str]:
-        """Return the pods of a namespace with a Binding that kube-apiserver itself gave up."""
-        return self._plane.given_up(namespace)
-
     def _launch(self, pod: str, config: Path) -> Program:
         paths = [str(PLUGIN_FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {
@@ -259,10 +246,6 @@ class Replicas:
         text = run_kubextend(*command, python_path=[PLUGIN_FOLDER])
         written.write_text(json.dumps(yaml.safe_load(text)))
         return Scheduler(self._plane, "replicas", written)
-
-
-def _pod_of(event: Object) -> str:
-    return str(event["objectRef"]["name"])
 
 
 def _grant(api: Api) -> None:

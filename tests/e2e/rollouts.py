@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -146,20 +145,6 @@ class Deployed:
             and len(self._service.targets()) == 1
         )
 
-    def bindings(self, namespace: str) -> list[tuple[float, str]]:
-        """Return when the API took each Binding of a namespace, in seconds, and of which pod."""
-        return sorted(
-            (
-                datetime.fromisoformat(event["stageTimestamp"]).timestamp(),
-                str(event["objectRef"]["name"]),
-            )
-            for event in self._plane.bindings(namespace)
-        )
-
-    def given_up(self, namespace: str) -> set[str]:
-        """Return the pods of a namespace with a Binding that kube-apiserver itself gave up."""
-        return self._plane.given_up(namespace)
-
     def _pods(self) -> list[Object]:
         return self._api.items(PODS)
 
@@ -183,7 +168,7 @@ class Deployed:
         return config
 
     def _apply(self, nodes: NodePool) -> None:
-        """Apply what deploy/service/README.md says for a profile that binds and needs a leader."""
+        """Apply deploy/service with a leader and the right to bind, as deploy/README.md says."""
         manifests = [d for path, d in objects() if path.parent in {FOLDER, FOLDER / "leader"}]
         manifests = [each for each in manifests if each["kind"] != "NetworkPolicy"]
         (patch,) = (
@@ -271,7 +256,7 @@ def main() -> int:
         plane = ControlPlane(bench, build_binaries())
         try:
             deployed = Deployed(plane, controllers)
-            changes = Changes(deployed, plane.api, options.pods // options.times, "rollouts")
+            changes = Changes(plane, deployed, options.pods // options.times, "rollouts")
             for number in range(options.times):
                 gap_s = changes.run(ROLLED)
                 took_s = deployed.completed_s[-1]

@@ -15,7 +15,7 @@ PODS = 60
 def changes(new_control_plane: Callable[[], ControlPlane]) -> Iterator[Changes]:
     plane = new_control_plane()
     replicas = Replicas(plane)
-    yield Changes(replicas, plane.api, PODS)
+    yield Changes(plane, replicas, PODS)
     replicas.close()
 
 
