@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kubextend.cluster.activator import Activator
-from kubextend.cluster.admission import list_admission
 from kubextend.cluster.api_call import NAME, RefusedError, UnreachableError
 from kubextend.cluster.binder import Binder
 from kubextend.cluster.election import Election, LeaseName, lease_holder
 from kubextend.cluster.events import EventRecorder, list_set_aside
 from kubextend.cluster.held_pod_marker import HeldPodMarker
 from kubextend.cluster.informers import Informers
+from kubextend.cluster.installed_policies import list_admission
 from kubextend.cluster.leader import Leader, PodName
 from kubextend.cluster.nodes import NODE_SNAPSHOT, follow_nodes
 from kubextend.cluster.pending_pods import follow_pending_pods, list_pending_pods, list_pods
