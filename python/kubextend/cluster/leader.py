@@ -203,7 +203,10 @@ class Leader:
         self._look_now.set()
 
     def stop(self) -> None:
-        """End the thread; remove the label, and give the Lease back unless a pod may be bound."""
+        """End the election's thread, remove the leader's label from this pod, give the Lease back.
+
+        The Lease stays until it lapses if a Binding of this replica may still take effect.
+        """
         self._is_resigned = True
         self._stopped.set()
         self._look_now.set()

@@ -65,10 +65,10 @@ def admission_yaml(rules: Sequence[PodRules]) -> str:
 
 
 def policies(rules: Sequence[PodRules]) -> Iterator[_Object]:
-    """Yield the two policies of each entry, and the binding of each policy.
+    """Yield the policy that mutates pods and the one that validates them, with their bindings.
 
-    Every field that kube-apiserver would fill in is there, so that an installed object has the same
-    ``spec``.
+    There are these four objects for each element of ``rules``. Each object has every field that
+    kube-apiserver would fill in, so that an installed object has the same ``spec``.
     """
     for each in rules:
         yield _object("MutatingAdmissionPolicy", each, _mutating_spec(each))

@@ -281,7 +281,7 @@ def _entries(config: ExtenderConfiguration) -> list[dict[str, JsonValue]]:
 def _entry(
     config: ExtenderConfiguration, verbs: Sequence[VerbName], timeout: Duration, *, ignorable: bool
 ) -> dict[str, JsonValue]:
-    """Return an entry whose requests carry whole nodes or pods."""
+    """Return an element of ``extenders``: kube-scheduler is to send it whole nodes or pods."""
     entry: dict[str, JsonValue] = {"urlPrefix": config.url_prefix}
     entry |= {f"{verb}Verb": verb for verb in verbs}
     if "prioritize" in verbs:

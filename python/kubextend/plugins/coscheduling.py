@@ -438,9 +438,9 @@ class Gangs:
         )
 
     def _counted(self, key: _Key, group: _Group) -> int:
-        """Count a group's pods that run, or that reached Permit and did not fail, as last listed.
+        """Count a group's pods that run, or that reached Permit and were not rejected after it.
 
-        The number may be too high, because some of the pods may have been deleted since.
+        The number may be too high: pods deleted since the group's pods were last listed count.
         """
         bound = self._roster(key, group).bound
         return len(group.permitted) + len(bound - group.permitted)

@@ -227,7 +227,7 @@ class FairQueue:
         return [entry for flow in flows for pods in flow.pods.ordered() for entry in pods]
 
     def following(self) -> list[Entry]:
-        """Return the ready members of the groups that ``begin_group`` named, group by group."""
+        """Return the members that may be released of each pod group given to ``begin_group``."""
         return [entry for flow in self._flows.values() for entry in flow.pods.begun()]
 
     def _flow(self, entry: Entry) -> _Flow:

@@ -313,7 +313,10 @@ class SchedulingQueue:
         return f"waits for {places[0].name}" if places and not self._window.has_room() else ""
 
     def look_ahead(self) -> None:
-        """Call PreEnqueue plugins for every ready pod, for display; release no pod."""
+        """Call PreEnqueue plugins for every pod that could be released now, and release no pod.
+
+        ``entries`` then has the plugins' answers.
+        """
         for entry in list(self._ready):
             why = self._why_held(entry.pod)
             if why:

@@ -115,7 +115,10 @@ class Window:
         return list(self._places)
 
     def released(self) -> list[Entry]:
-        """Return the released pods that take a place in the window."""
+        """Return the pods in the window whose scheduling gate is removed, and that wait for a node.
+
+        The other pods in the window have the gate still.
+        """
         return [entry for entry in self._places if entry.state is State.RELEASED]
 
     def has_room(self) -> bool:

@@ -155,7 +155,8 @@ class BindVerb:
         Args:
             body: the body of the request.
             arrived_s: when the request came, on the clock of ``time.monotonic``.
-            on_job: never called, because no thread uses the body.
+            on_job: never called. Other verbs call it with the work of a thread that uses the body;
+                bind gives the body to no thread.
 
         Raises: WireError: the body cannot be read.
         """

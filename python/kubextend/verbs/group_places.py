@@ -115,7 +115,7 @@ class _Member:
 
     Attributes:
         pod: the pod as the filter request brought it.
-        of: the pass of the call.
+        of: the pass of the filter call: one attempt of kube-scheduler to place all members.
         nominated_alone: whether the call was about the pod's nominated node and no other, so that
             kube-scheduler may ask about all nodes next.
         node: the member's place; empty: filter found no node, or has not ended.

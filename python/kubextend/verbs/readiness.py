@@ -55,9 +55,9 @@ class Readiness:
 
     @property
     def conditions(self) -> Mapping[str, Callable[[], str]]:
-        """Condition's name -> function that returns what is missing; empty if it holds.
+        """Return a function for each condition's name; it returns what is missing, or "".
 
-        Leading is none of the conditions: a replica that could take over at once is ready.
+        To be the leader is no condition, because a replica that could take over at once is ready.
         """
         conditions = {PLUGINS_STARTED: lambda: _not_started(sorted(self._not_started()))}
         if self._watched is not None:
