@@ -230,6 +230,22 @@ def test_the_pages_name_only_what_there_is(kind: object, prefix: str) -> None:
     assert named - there == set()
 
 
+def test_the_native_plugin_of_the_page_has_the_methods_and_the_line_of_the_core() -> None:
+    page = (DOCS / "plugins.md").read_text()
+    core_plugins = (ROOT / "rust/core/src/plugins/mod.rs").read_text()
+    shown, table = re.findall(r"^```rust\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
+    method = r"fn (\w+)\(&self, (.*?)\) -> ([^\s;]+)"
+
+    def signatures(text: str) -> set[tuple[str, str, str]]:
+        found = re.findall(method, text)
+        return {(name, re.sub(r"\w+: ", "", taken), gives) for name, taken, gives in found}
+
+    assert signatures(shown) == {each for each in signatures(core_plugins) if each[0] == "filter"}
+    line = r"^    \w+::\w+ \{ [\w ]+ \} by \w+::default\(\);$"
+    assert re.search(line, table, flags=re.MULTILINE)
+    assert re.search(line, core_plugins, flags=re.MULTILINE)
+
+
 def metric_names() -> set[str]:
     """Return the names of the families that any module declares, but those of metric sources."""
     text = "".join(path.read_text() for path in (ROOT / "python/kubextend").rglob("*.py"))
