@@ -794,7 +794,7 @@ class _Recording:
         body = _read(request)
         watched = None
         if nodes:
-            watched = _RecordedNodes(core.NodeStore())
+            watched = _RecordedNodes(core.NodeStore(**config.kept_parts))
             with _naming(nodes):
                 watched.store.replace(_read(nodes))
         with _naming(request):

@@ -167,6 +167,42 @@ def test_a_recorded_filter_request_is_answered_as_the_json_that_the_server_sends
     }
 
 
+def test_nodes_of_a_file_have_the_details_that_a_plugin_declares(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = """
+class Closed:
+    name = "Closed"
+    needs_details = True
+
+    def filter(self, state, pod, node):
+        from kubextend.framework import Status
+        return Status.unschedulable("closed") if "closed" in node.annotations else None
+"""
+    (tmp_path / "closed_nodes.py").write_text(plugin)
+    monkeypatch.syspath_prepend(tmp_path)
+    config = {
+        "apiVersion": "kubextend.dev/v1alpha1",
+        "kind": "ExtenderConfiguration",
+        "outOfTree": ["closed_nodes:Closed"],
+        "profiles": [
+            {"schedulerName": "ml", "plugins": {"filter": {"enabled": [{"name": "Closed"}]}}}
+        ],
+    }
+    file = write(tmp_path / "c.yaml", config)
+    nodes = kubectl_list(NODES)
+    nodes["items"][0]["metadata"]["annotations"] = {"closed": ""}
+    request = write(tmp_path / "r.json", request_for("ml", names_only=True))
+    result = run(
+        *("filter", request, "--config", file),
+        *("--nodes", write(tmp_path / "n.json", nodes), "--output", "json"),
+    )
+    assert result.exit_code == 0, result.stderr
+    answer = json.loads(result.stdout)
+    assert answer["NodeNames"] == ["slow", "near", "fast", "best"]
+    assert answer["FailedNodes"] == {"plain": "closed"}
+
+
 def test_a_recorded_prioritize_request_is_answered_as_the_json_that_the_server_sends(
     config_file: Path, tmp_path: Path
 ) -> None:
