@@ -46,7 +46,6 @@ _PERMIT_AIM_MS = 0.2
 _EVENT_AIM_US, _LABELLED_AIM_MS, _BYTES_AIM, _LEFT_AIM = 30.0, 1.0, 1_200, 100
 _SECONDS = Figure(" s of CPU", lambda ours_s, _: ours_s, at_least=False)
 _MICROSECONDS = Figure(" us of CPU", lambda ours_s, _: ours_s * 1e6, at_least=False)
-_PERMIT_MS = Figure(" ms of CPU a pod", lambda ours_ms, _: ours_ms, at_least=False)
 _BYTES = Figure(" bytes a pod", lambda ours, _: ours, at_least=False)
 _POD_MEMORY = Path(__file__).with_name("pod_memory.py")
 
@@ -232,7 +231,9 @@ def test_permit_of_a_gang(
             held = asyncio.run(_permitted(store, gang, cluster.names[0]))
         values_ms.append(sum(times_s) / _GANG * 1e3)
         assert held == [True] * (_GANG - 1) + [False]
-    add(Reading("scale", _NODES, "Permit of a gang", values_ms, _PERMIT_MS, _PERMIT_AIM_MS))
+    add(
+        Reading("scale", _NODES, "Permit, a pod of a gang", values_ms, MILLISECONDS, _PERMIT_AIM_MS)
+    )
 
 
 def _member(gang: str, number: int) -> dict[str, Any]:

@@ -11,22 +11,20 @@ line has the figures as JSON.
 import argparse
 import json
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
-from pathlib import Path
 from typing import Final, Protocol
 
-from .controlplane import ControlPlane, build_binaries
+from .controlplane import ControlPlane
 from .kubeapi import NodePool, Object, pod
-from .manifests import grant_kubextend
 from .plugins.one_place import APP
+from .program_plane import program_plane
 from .replicas import CUT, DRAINED, KILLED, KINDS, SCHEDULER, Replicas
-from .workbench import Workbench, say, until
+from .workbench import say, until
 
 ROLLED = "rolled out"
 # Seconds without a Binding that a change may cost.
@@ -154,22 +152,10 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=20, help="how often each kind of change")
     parser.add_argument("--pods", type=int, default=2000, help="how many pods for each kind")
     options = parser.parse_args()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Workbench(Path(folder)) as bench,
-    ):
-        plane = ControlPlane(bench, build_binaries())
-        grant_kubextend(plane.api, "kubextend")
+    with program_plane() as plane:
         replicas = Replicas(plane)
-        try:
-            report = _changed(plane, replicas, options.times, options.pods)
-        except BaseException:
-            for program in bench.programs[2:]:
-                say(f"--- {program.name}\n{program.tail()}")
-            raise
-        finally:
-            replicas.close()
-            plane.close()
+        report = _changed(plane, replicas, options.times, options.pods)
+        replicas.close()
     for fault in report.faults:
         say(f"FAULT: {fault}")
     figures = {f"gap_s_when_{kind}": max(gaps_s) for kind, gaps_s in report.gaps_s.items()}

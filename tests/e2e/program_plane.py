@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .controlplane import ControlPlane, build_binaries
 from .manifests import grant_kubextend
-from .workbench import Workbench
+from .workbench import Workbench, say
 from .workload import create_priority_classes
 
 __all__ = ["program_plane"]
@@ -16,6 +16,8 @@ __all__ = ["program_plane"]
 @contextmanager
 def program_plane(gates: str = "", apis: str = "") -> Iterator[ControlPlane]:
     """Start a control plane with the rights of kubextend and the priority classes; end it after.
+
+    If the block raises, the end of the log of each program but etcd is printed.
 
     Args:
         gates: the feature gates of kube-apiserver and kube-scheduler.
@@ -28,4 +30,9 @@ def program_plane(gates: str = "", apis: str = "") -> Iterator[ControlPlane]:
     ):
         create_priority_classes(plane.api)
         grant_kubextend(plane.api, "kubextend")
-        yield plane
+        try:
+            yield plane
+        except BaseException:
+            for program in bench.programs[1:]:
+                say(f"--- {program.name}\n{program.tail()}")
+            raise

@@ -12,7 +12,6 @@ import argparse
 import base64
 import json
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -22,16 +21,17 @@ from typing import Final
 import yaml
 
 from .certificates import Authority
-from .controlplane import BINARIES, ControlPlane, build, build_binaries
+from .controlplane import BINARIES, ControlPlane, build
 from .kubeapi import POOL_LABEL, STRATEGIC, NodePool, Object, condition
 from .leader_changes import ROLLED, Changes
 from .manifests import DEPLOY, apply, documents, objects
 from .process_kubelet import Kubelet
+from .program_plane import program_plane
 from .replicas import LABEL, NAMESPACE, PODS, SCHEDULER
 from .service_proxy import ServiceProxy
 from .stack import PLUGIN_FOLDER, Scheduler, run_kubextend
 from .versions import MODULES
-from .workbench import Workbench, say, until
+from .workbench import say, until
 
 MODULE = MODULES / "controllers"
 PROGRAM = "kube-controller-manager"
@@ -249,25 +249,14 @@ def main() -> int:
     parser.add_argument("--pods", type=int, default=3000, help="how many pods")
     options = parser.parse_args()
     controllers = build_controllers()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Workbench(Path(folder)) as bench,
-    ):
-        plane = ControlPlane(bench, build_binaries())
-        try:
-            deployed = Deployed(plane, controllers)
-            changes = Changes(plane, deployed, options.pods // options.times, "rollouts")
-            for number in range(options.times):
-                gap_s = changes.run(ROLLED)
-                took_s = deployed.completed_s[-1]
-                say(f"rollout {number + 1}: {took_s:.1f} s, no Binding for {gap_s:.2f} s")
-            deployed.close()
-        except BaseException:
-            for program in bench.programs[1:]:
-                say(f"--- {program.name}\n{program.tail()}")
-            raise
-        finally:
-            plane.close()
+    with program_plane() as plane:
+        deployed = Deployed(plane, controllers)
+        changes = Changes(plane, deployed, options.pods // options.times, "rollouts")
+        for number in range(options.times):
+            gap_s = changes.run(ROLLED)
+            took_s = deployed.completed_s[-1]
+            say(f"rollout {number + 1}: {took_s:.1f} s, no Binding for {gap_s:.2f} s")
+        deployed.close()
     report = changes.report
     for fault in report.faults:
         say(f"FAULT: {fault}")
