@@ -410,7 +410,7 @@ def filter_nodes(
     """Answer a recorded filter request, with no server."""
     recording = _Recording.read(request_file, config_file, nodes_file)
     if recording.profile is not None:
-        _note_unstarted([*recording.profile.pre_filter, *recording.profile.filter])
+        _note_lacking([*recording.profile.pre_filter, *recording.profile.filter])
     answer = bytes(recording.verbs.filter(recording.body))
     result: dict[str, Any] = json.loads(answer)
     if output == "json":
@@ -434,7 +434,7 @@ def prioritize(
     """Answer a recorded prioritize request, with no server."""
     recording = _Recording.read(request_file, config_file, nodes_file)
     if recording.profile is not None:
-        _note_unstarted(plugin for plugin, _ in recording.profile.score)
+        _note_lacking(plugin for plugin, _ in recording.profile.score)
     answer = bytes(recording.verbs.prioritize(recording.body))
     if output == "json":
         click.echo(answer)
@@ -808,13 +808,22 @@ class _Recording:
         return cls(body, verbs, profile, names, _footer(args, config))
 
 
-def _note_unstarted(plugins: "Iterable[Plugin]") -> None:
-    """Print a note on stderr for each plugin with a method ``start``, which nobody has called.
+def _note_lacking(plugins: "Iterable[Plugin]") -> None:
+    """Print on stderr what each plugin lacks that answers a recorded request.
 
-    ``kubextend filter`` and ``kubextend prioritize`` answer a recorded request and start no plugin.
-    A plugin then lacks what it gathers in the background, such as numbers from Prometheus.
+    ``kubextend filter`` and ``kubextend prioritize`` start no plugin, and ask no Kubernetes API. A
+    plugin then lacks what it gathers in the background, such as numbers from Prometheus, the pods
+    of the cluster, and the objects that it reads by informers.
     """
     for plugin in {plugin.name: plugin for plugin in plugins}.values():
+        reads = ["pods"] if getattr(plugin, "needs_pods", False) else []
+        reads += getattr(plugin, "informers", ())
+        if reads:
+            message = (
+                f"note: {plugin.name} reads {', '.join(reads)}, which a recorded request lacks: "
+                "try the plugin in a test with kubextend.testing.Cluster"
+            )
+            click.echo(message, err=True)
         if getattr(plugin, "start", None) is not None:
             message = (
                 f"note: {plugin.name} is not started for a recorded request and answers without "

@@ -28,6 +28,10 @@ _TIMEOUT_S: Final = 10.0
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _MOST_ROWS: Final = 20
 _MOST_REPLICAS: Final = 10
+_CERTIFICATE_HINT: Final = (
+    "; if kubextend's server.tls.clientCAFile is set, it answers only clients with a certificate: "
+    "give --cert-file and --key-file"
+)
 MOST_CELL: Final = 120
 """The most characters of a cell of a table."""
 
@@ -81,7 +85,8 @@ class Server:
             raise KubextendError(message) from error
         except (OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "reason", None) or error
-            message = f"{self.url} cannot be asked: {reason}"
+            hint = "" if self.cert_file or not _hung_up_in_tls(reason) else _CERTIFICATE_HINT
+            message = f"{self.url} cannot be asked: {reason}{hint}"
             raise KubextendError(message) from error
         if not isinstance(answer, dict):
             message = f"{self.url}: the answer is no JSON object"
@@ -192,6 +197,13 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: object) -> None:
         return None
+
+
+def _hung_up_in_tls(reason: object) -> bool:
+    """Return whether a server broke off, as one with TLS does if a certificate is missing."""
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return False
+    return isinstance(reason, ssl.SSLError | ConnectionResetError)
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:

@@ -242,6 +242,19 @@ def test_what_a_plugin_would_gather_in_the_background_is_said_to_be_missing(tmp_
     assert run("prioritize", nobodys, "--config", config).stderr == ""
 
 
+def test_what_a_recorded_request_lacks_of_the_cluster_is_said(tmp_path: Path) -> None:
+    config = tmp_path / "pods.yaml"
+    text = METRICS.replace("HighCommPodFilter", "PodState").split("  pluginConfig")[0]
+    config.write_text(text.replace("NetworkTraffic", "NodeResourceTopologyMatch"))
+    request = write(tmp_path / "r.json", request_for("ml", names_only=False))
+    done = run("filter", request, "--config", config)
+    assert done.exit_code == 1
+    resource = "topology.node.k8s.io/v1alpha2/noderesourcetopologies"
+    assert f"note: NodeResourceTopologyMatch reads {resource}, which a" in done.stderr
+    scored = run("prioritize", request, "--config", config)
+    assert "note: PodState reads pods, which a recorded request lacks" in scored.stderr
+
+
 def test_without_a_configuration_the_default_filters_the_pods_of_the_default_scheduler(
     tmp_path: Path,
 ) -> None:

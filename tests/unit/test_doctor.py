@@ -4,6 +4,7 @@ What it finds on a real cluster is in tests/e2e.
 """
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +29,7 @@ from kubextend.doctor.cluster_checks import (
     leases,
     scheduler_names_of_pods,
 )
-from kubextend.doctor.configuration_checks import kube_version
+from kubextend.doctor.configuration_checks import kube_version, scheduler_file
 from kubextend.framework.known_plugins import KnownPlugins
 from kubextend.plugins import IN_TREE
 
@@ -195,6 +196,39 @@ class Policies:
 
 def plurals(kind: str) -> tuple[str, str]:
     return f"{kind.lower()}s", f"{kind.lower().removesuffix('y')}ies"
+
+
+@pytest.mark.parametrize(
+    ("profile", "messages"),
+    [
+        ({}, []),
+        ({"plugins": {"score": {"disabled": [{"name": "NodeAffinity"}]}}}, []),
+        ({"plugins": {"filter": {"disabled": [{"name": "NodeAffinity"}]}}}, ["filter"]),
+        ({"plugins": {"multiPoint": {"disabled": [{"name": "*"}]}}}, ["filter"]),
+    ],
+)
+def test_compiled_rules_that_kube_scheduler_does_not_look_at_are_told(
+    profile: dict[str, Any], messages: list[str], tmp_path: Path
+) -> None:
+    examined = with_admission(loaded(tmp_path))
+    scheduler = tmp_path / "kube-scheduler.yaml"
+    others = {"schedulerName": "other", "plugins": {"filter": {"disabled": [{"name": "*"}]}}}
+    written = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "default-scheduler", **profile}, others],
+    }
+    scheduler.write_text(yaml.safe_dump(written))
+    found = [
+        problem.message
+        for problem in scheduler_file(replace(examined, scheduler=scheduler))
+        if "NodeAffinity" in problem.message
+    ]
+    assert found == [
+        f"the profile default-scheduler disables NodeAffinity at {point}: kube-scheduler does not "
+        "see the rules that admission policies put on pods"
+        for point in messages
+    ]
 
 
 def test_policies_that_the_cluster_lacks_or_that_somebody_changed_are_told(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "RuleDecision",
     "Term",
     "compile_rules",
+    "points_without_node_affinity",
     "requirements_of",
 ]
 
@@ -125,7 +126,7 @@ class _Compiler:
         self._config = config
         self._profile = config.resolved[index]
         self._offers = dict(_offers(config, self._profile))
-        self._unused = _switched_off(config.scheduler_part, index)
+        self._unused = points_without_node_affinity(_scheduler_profile(config, index))
         self._required: list[tuple[str, RequiredNodes]] = []
         self._preferred: list[tuple[str, PreferredNodes]] = []
         self._left_out: dict[str, set[str]] = {}
@@ -263,15 +264,13 @@ def _offers(
             yield name, offer
 
 
-def _switched_off(scheduler_part: Mapping[str, JsonValue], index: int) -> frozenset[str]:
+def points_without_node_affinity(profile: JsonValue) -> frozenset[str]:
     """Return the points, filter and score, at which kube-scheduler does not run NodeAffinity.
 
     Args:
-        scheduler_part: the KubeSchedulerConfiguration that was read; empty if none was.
-        index: the number of the profile.
+        profile: a profile of a KubeSchedulerConfiguration, as JSON; anything else has no plugin
+            disabled.
     """
-    profiles = scheduler_part.get("profiles")
-    profile = profiles[index] if isinstance(profiles, list) and index < len(profiles) else None
     plugins = profile.get("plugins") if isinstance(profile, dict) else None
     if not isinstance(plugins, dict):
         return frozenset()
@@ -284,6 +283,12 @@ def _switched_off(scheduler_part: Mapping[str, JsonValue], index: int) -> frozen
             for point in ("multiPoint", *points)
         )
     )
+
+
+def _scheduler_profile(config: ExtenderConfiguration, index: int) -> JsonValue:
+    """Return a profile of the KubeSchedulerConfiguration that was read; None if none was."""
+    profiles = config.scheduler_part.get("profiles")
+    return profiles[index] if isinstance(profiles, list) and index < len(profiles) else None
 
 
 def _names(plugins: Mapping[str, JsonValue], point: str, which: str) -> set[str]:

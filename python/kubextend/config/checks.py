@@ -259,6 +259,10 @@ class _Checks:
         if url.path.rstrip("/") != server.path.rstrip("/"):
             message = f"its path is not server.path, {server.path}: right only behind a proxy"
             self._findings.note(at, message)
+        port = url.port or (443 if url.scheme == "https" else 80)
+        if is_loopback(url.hostname or "") and port != server.port:
+            message = f"its port is not server.port, {server.port}: right only behind a proxy"
+            self._findings.note(at, message)
         if url.scheme != self._config.scheme:
             message = f"kubextend itself serves {self._config.scheme}: right only behind a proxy"
             self._findings.note(at, message)

@@ -1,8 +1,10 @@
 """Checks of the two configurations: against each other, and against kube-scheduler's version."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from kubextend import app
+from kubextend.config.admission_rules import points_without_node_affinity
 from kubextend.config.kube_versions import NEWEST, KubeVersion, refuse_unread
 from kubextend.config.scheduler_comparison import scheduler_differences
 from kubextend.config.yaml_document import read_document, read_file
@@ -27,6 +29,7 @@ def scheduler_file(examined: Examined) -> Iterator[Problem]:
         return
     for issue in scheduler_differences(examined.config, examined.scheduler).issues:
         yield _problem(issue)
+    yield from _ignored_rules(examined, examined.scheduler)
 
 
 def kube_version(examined: Examined) -> Iterator[Problem]:
@@ -70,6 +73,25 @@ def certificate_name(examined: Examined) -> Iterator[Problem]:
     """Look whether the name that kube-scheduler calls is in the server's certificate file."""
     if why := app.certificate_warning(examined.config):
         yield error(why)
+
+
+def _ignored_rules(examined: Examined, scheduler: Path) -> Iterator[Problem]:
+    """Yield the profiles whose compiled rules kube-scheduler does not follow."""
+    profiles = read_document(*read_file(scheduler)).get("profiles")
+    for profile in profiles if isinstance(profiles, list) else ():
+        given = profile.get("schedulerName") if isinstance(profile, dict) else None
+        name = given or "default-scheduler"
+        ruled: set[str] = set()
+        for rules in examined.rules or ():
+            if rules.scheduler_name == name:
+                ruled |= {"filter"} if rules.required else set()
+                ruled |= {"score"} if rules.preferred else set()
+        for point in sorted(ruled & points_without_node_affinity(profile)):
+            message = (
+                f"the profile {name} disables NodeAffinity at {point}: kube-scheduler does not see "
+                "the rules that admission policies put on pods"
+            )
+            yield error(message, "leave NodeAffinity enabled, or leave --with-admission out")
 
 
 def _traps(examined: Examined, version: KubeVersion) -> Iterator[Problem]:

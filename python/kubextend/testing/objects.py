@@ -109,7 +109,10 @@ def pod_manifest(  # noqa: PLR0913  one keyword for each thing that plugins read
         status: any fields of ``status``: ``{"conditions": [...]}``.
         **spec: any other field of ``spec`` under its own name: ``tolerations=[...]``,
             ``affinity={...}``, ``volumes=[...]``, ``initContainers=[...]``.
+
+    Raises: TypeError: a keyword is no name of a field.
     """
+    _check_names(spec, "spec of a pod")
     container: dict[str, Any] = {"name": "main", "image": "example.com/main:1"}
     if requests:
         container["resources"] = {"requests": dict(requests)}
@@ -158,7 +161,10 @@ def node_manifest(  # noqa: PLR0913  one keyword for each thing that plugins rea
         provider_id: the node's ``spec.providerID``.
         **status: any other field of ``status`` under its own name: ``conditions=[...]``,
             ``images=[...]``, ``addresses=[...]``, ``nodeInfo={...}``.
+
+    Raises: TypeError: a keyword is no name of a field.
     """
+    _check_names(status, "status of a node")
     metadata = {
         "name": name,
         "uid": f"uid-of-{name}",
@@ -176,6 +182,16 @@ def node_manifest(  # noqa: PLR0913  one keyword for each thing that plugins rea
         "spec": _without_nothing(fields),
         "status": {"allocatable": amounts, "capacity": amounts} | status,
     }
+
+
+def _check_names(fields: Iterable[str], what: str) -> None:
+    """Refuse a keyword with an underscore, such as ``node_selector``: no field has one."""
+    for name in fields:
+        if "_" in name:
+            first, *others = name.split("_")
+            camel = first + "".join(map(str.capitalize, others))
+            message = f"the {what} has no field {name}: say {camel}, or use a keyword of ours"
+            raise TypeError(message)
 
 
 def make_pod(name: str = "pod", **fields: Any) -> core.Pod:

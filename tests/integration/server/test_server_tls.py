@@ -13,6 +13,7 @@ from kubextend.errors import KubextendError
 from kubextend.server import TlsFiles, listeners
 from kubextend.server.connection.tls import TlsReloader
 from kubextend.verbs import Verbs
+from kubextend.why import Server
 
 
 @pytest.fixture(scope="module")
@@ -209,3 +210,18 @@ def test_connections_count_before_their_handshake_and_until_they_end(server_pair
     held.pop()
     held.append(connection())
     assert told == ["full"]
+
+
+def test_a_reader_without_a_certificate_is_told_that_one_may_be_needed(
+    guarded: str, authority: Authority, stranger: Authority
+) -> None:
+    with pytest.raises(KubextendError, match="give --cert-file and --key-file"):
+        Server(guarded, authority.file).get("/decisions", {})
+    pair = stranger.sign("reader")
+    shown = Server(guarded, authority.file, str(pair.cert_file), str(pair.key_file))
+    with pytest.raises(KubextendError) as refused:
+        shown.get("/decisions", {})
+    assert "--cert-file" not in str(refused.value)
+    with pytest.raises(KubextendError) as unknown:
+        Server(guarded, stranger.file).get("/decisions", {})
+    assert "--cert-file" not in str(unknown.value)

@@ -233,6 +233,14 @@ def test_a_kubeconfig_from_outside_switches_the_cluster_on(tmp_path: Path) -> No
             ],
         ),
         (
+            {"extender": {"urlPrefix": "http://127.0.0.1:9999"}},
+            ["extender.urlPrefix: its port is not server.port, 8888: right only behind a proxy"],
+        ),
+        (
+            {"extender": {"urlPrefix": "http://localhost"}, "server": {"port": 8080}},
+            ["extender.urlPrefix: its port is not server.port, 8080: right only behind a proxy"],
+        ),
+        (
             {"extender": {"urlPrefix": "https://proxy", "tlsConfig": {"caFile": "/ca"}}},
             ["extender.urlPrefix: kubextend itself serves http: right only behind a proxy"],
         ),

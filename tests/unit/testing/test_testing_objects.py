@@ -1,5 +1,7 @@
 """What make_pod, make_node and make_nodes make is what the core reads from the API's own JSON."""
 
+from collections.abc import Callable
+
 import pytest
 
 from kubextend import core, testing
@@ -106,3 +108,18 @@ def test_a_pod_on_a_node_lacks_what_a_cluster_does_not_keep_either() -> None:
     (found,) = testing.make_node("n", pods=[large]).pods
     with pytest.raises(core.TruncatedPodError, match="default/large is kept without its labels"):
         found.labels  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("make", "keyword", "field"),
+    [
+        (testing.make_pod, {"node_selector": {"disk": "ssd"}}, "nodeSelector"),
+        (testing.make_node, {"node_info": {}}, "nodeInfo"),
+    ],
+)
+def test_a_keyword_that_is_no_name_of_a_field_is_refused(
+    make: Callable[..., object], keyword: dict[str, object], field: str
+) -> None:
+    with pytest.raises(TypeError, match=f"say {field}"):
+        make(**keyword)
+    make(**{field: next(iter(keyword.values()))})
