@@ -164,6 +164,18 @@ def test_rules_that_kubextend_admission_wrote_are_among_the_objects(helm: Helm) 
     assert made == plain | rules
 
 
+@pytest.mark.parametrize(
+    ("way", "of_kubextend"), [("second-scheduler", "initContainers"), ("service", "containers")]
+)
+def test_kubextend_starts_without_the_rules_that_are_on_pods(
+    way: str, of_kubextend: str, helm: Helm
+) -> None:
+    expected = helm.template({"install": way})
+    (deployment,) = (each for each in expected.values() if each["kind"] == "Deployment")
+    deployment["spec"]["template"]["spec"][of_kubextend][0]["args"].append("--with-admission")
+    assert helm.template({"install": way, "withAdmission": True}) == expected
+
+
 @pytest.mark.parametrize("what", REFUSED)
 def test_values_that_cannot_be_meant_are_refused(what: str, helm: Helm) -> None:
     values, said = REFUSED[what]

@@ -98,6 +98,9 @@ kubectl apply, the object of the content before stays, for the pods that still n
 {{- $_ := set .spec "replicas" (int .values.replicas) }}
 {{- range $container := concat (get $pod "initContainers" | default list) $pod.containers }}
 {{- $_ := set $container "image" (get $.images .name) }}
+{{- if and $.values.withAdmission (eq .name "kubextend") }}
+{{- $_ := set $container "args" (append $container.args "--with-admission") }}
+{{- end }}
 {{- with get $.values.resources .name }}{{ $_ := set $container "resources" . }}{{ end }}
 {{- end }}
 {{- range $pod.volumes }}
