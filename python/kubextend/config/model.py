@@ -103,9 +103,9 @@ class ResolvedProfile:
         points: extension point -> its plugins in running order; points without plugins are absent.
         args: name of an enabled plugin -> its checked arguments; None if the plugin takes none.
         needs_pods: whether a plugin of the profile has ``needs_pods = True``.
-        counts_pods: whether a plugin with ``needs_pods = True`` is enabled at Filter. Then
-            kubextend must bind the pods, so that a pod counts on its node before its binding is
-            known.
+        counts_pods: whether a plugin with ``needs_pods = True`` is enabled at PreFilter or Filter.
+            Then kubextend must bind the pods, so that a pod counts on its node before its binding
+            is known.
         parts: the optional parts of pods and nodes that plugins of the profile need.
         state: for each plugin that keeps what other replicas do not know, what that is.
         ignored: names of the plugins with ``failurePolicy: Ignore``.
@@ -624,7 +624,7 @@ class ExtenderConfiguration(_Model):
 
     @property
     def counts_pods(self) -> bool:
-        """Whether a profile enables a plugin with ``needs_pods = True`` at Filter."""
+        """Whether a profile enables a plugin with ``needs_pods = True`` at PreFilter or Filter."""
         return any(profile.counts_pods for profile in self.resolved)
 
     @property

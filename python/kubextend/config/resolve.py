@@ -110,7 +110,8 @@ def _resolved(
     findings.note_left(at)
     infos = {plugin: catalog.find(plugin) for plugin in enabled}
     needing = {name for name, info in infos.items() if info is not None and info.needs_pods}
-    counting = needing & {plugin.name for plugin in points.get("filter", ())}
+    rejecting = (*points.get("preFilter", ()), *points.get("filter", ()))
+    counting = needing & {plugin.name for plugin in rejecting}
     _note_own_reservations((*at, "plugins"), points, needing, findings)
     configs = [config for config in profile.plugin_config if config.name in enabled]
     return ResolvedProfile(

@@ -327,6 +327,9 @@ class Gangs:
         group = self._group(key)
         group.permitted.discard(pod.uid)
         group.waiting.pop(pod.uid, None)
+        if self._runs(key, pod, group):
+            # The group needs no more pods, and nobody waits for this one.
+            return
         self._turn_away(group, pod)
         self._give_up(key, group)
 
@@ -457,6 +460,18 @@ class Gangs:
         gives_up = self._handle.waiting_pods.gives_up
         about_to = {uid for uid in group.permitted if not gives_up(uid)}
         return len(about_to | self._roster(key, group).bound) >= min_available
+
+    def _runs(self, key: _Key, pod: core.Pod, group: _Group) -> bool:
+        """Return whether the pods of a group that are on nodes are as many as the group needs.
+
+        Return False if the pods cannot be listed, because one of them is kept without labels.
+        """
+        gang = self._gang_of(pod)
+        if gang is None or gang.min_available is None:
+            return False
+        with suppress(TruncatedPodError):
+            return len(self._roster(key, group).bound) >= gang.min_available
+        return False
 
     def _roster(self, key: _Key, group: _Group) -> _Roster:
         """Return a group's pods as last listed; a list of n pods is made anew after n / 5,000 s."""

@@ -159,6 +159,8 @@ class BindingCycle:
         default_bind: binds the pod if no Bind plugin does; raises ClusterError on failure.
         limits: the threads on which plugins are called.
         time: the time limits of the cycle.
+        why_over: returns why the pod must not be bound at all any more; "" if it may be bound.
+            Called before Reserve, Permit, PreBind and Bind, and when Permit begins to hold the pod.
         why_not_there: returns why the pod must no longer be bound to the node; "" if it may be
             bound. Called before PreBind and again before Bind.
         why_no_room: returns why the node, by its name, has no room any more for the pod, by its
@@ -178,6 +180,7 @@ class BindingCycle:
     default_bind: Callable[[], Awaitable[None]]
     limits: PluginLimits
     time: BindTime = field(default_factory=BindTime)
+    why_over: Callable[[], str] = lambda: ""
     why_not_there: Callable[[], str] = lambda: ""
     why_no_room: Callable[[str, str], str] = lambda _uid, _node: ""
     permit_rejected: bool = field(default=False, init=False)
@@ -226,20 +229,25 @@ class BindingCycle:
             waiting.send_back(why)
 
     async def _until_bound(self) -> Status:
-        status = await self._reserve()
-        if status.is_success:
-            status = await self._permit()
-            self.permit_rejected = status.is_rejected
+        status = Status.success()
+        for step in (self._reserve, self._permit):
+            # A pod that is gone must not complete its gang in Permit.
+            if status.is_success and (why := self._why_over()):
+                status = Status.error(why)
+            if status.is_success:
+                status = await step()
         for step in (self._pre_bind, self._bind):
-            if status.is_success and (why := self._why_not_there()):
+            if status.is_success and (why := self._why_over() or self._why_not_there()):
                 status = Status.error(why)
             if status.is_success:
                 status = await step()
         return status
 
+    def _why_over(self) -> str:
+        return self._lost or self.why_over()
+
     def _why_not_there(self) -> str:
-        why_not = self._lost or self.why_not_there()
-        return why_not or self.why_no_room(self.pod.uid, self.node_name)
+        return self.why_not_there() or self.why_no_room(self.pod.uid, self.node_name)
 
     async def _reserve(self) -> Status:
         self._reserved = True
@@ -250,6 +258,11 @@ class BindingCycle:
         return Status.success()
 
     async def _permit(self) -> Status:
+        status = await self._permitted()
+        self.permit_rejected = status.is_rejected
+        return status
+
+    async def _permitted(self) -> Status:
         waits_s: dict[str, float] = {}
         for plugin in self.plugins.permit:
             answer = await self._call(plugin, "Permit", plugin.permit)
@@ -270,8 +283,9 @@ class BindingCycle:
         waiting = WaitingPod(self.pod, self.node_name, waits_s)
         self.waiting_pods.add(waiting)
         self.was_held = self.waiting_pods.get(self.pod.uid) is waiting
-        if self._lost:
-            waiting.send_back(self._lost)
+        if why := self._why_over():
+            # Whoever ended the cycle before the pod was held found nothing to send back.
+            waiting.send_back(why)
         began_s, result = time.monotonic(), "Error"
         try:
             status = await waiting.wait()

@@ -165,8 +165,8 @@ class Profile:
         queue_sort: the QueueSort plugin; empty or one plugin.
         pre_enqueue: the PreEnqueue plugins in order.
         pods: returns a snapshot of the pods on nodes; None if pods are not watched.
-        counts_pods: whether a Filter plugin reads the pods on nodes, so that its result may no
-            longer hold when the pod is bound.
+        counts_pods: whether a PreFilter or Filter plugin reads the pods on nodes, so that its
+            result may no longer hold when the pod is bound.
         needs_leader: whether plugins keep state that other replicas do not have.
         ignored: names of the plugins whose failurePolicy is Ignore.
     """
@@ -243,8 +243,8 @@ class Profile:
     def binds_with_plugins(self) -> bool:
         """Whether the bind verb calls plugins of this profile.
 
-        The bind verb does so if the profile has a plugin of the binding cycle, or a Filter plugin
-        that reads the pods on nodes: such a filter runs again before the pod is bound.
+        The bind verb does so if the profile has a plugin of the binding cycle, or a PreFilter or
+        Filter plugin that reads the pods on nodes: both run again before the pod is bound.
         """
         return bool(self.binding) or self.counts_pods
 

@@ -430,6 +430,9 @@ class Cluster:
 
     @property
     def _loop(self) -> PausedLoop:
+        if _is_in_an_event_loop():
+            message = "a Cluster runs an event loop of its own, and another loop is running here"
+            raise RuntimeError(message)
         if not self._loops:
             self._loops.append(PausedLoop(self._clock))
         return self._loops[0]
@@ -505,6 +508,14 @@ def _made(
         handle=handle,
     )
     return handle, verbs
+
+
+def _is_in_an_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 async def _bound(verbs: Verbs, store: core.PodStore, manifest: Manifest, node: str) -> str:

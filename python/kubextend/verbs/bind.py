@@ -43,6 +43,7 @@ _NO_BINDER = (
     "kubextend cannot bind: it has no access to the Kubernetes API; configure `cluster`, or take "
     "bindVerb out of kube-scheduler's extender entry"
 )
+_POD_DELETED: Final = "the pod is deleted"
 _TOO_LATE = "kubextend has not bound the pod in time"
 _RESTLESS = "the pods on the node kept changing"
 # How often a bind waits half a second for pod groups that kube-scheduler may still be asking about.
@@ -312,6 +313,8 @@ class BindVerb:
             )
         if why_not := self._context.readiness.why_not(self.name, profile):
             return binding(why_not)
+        # kube-scheduler may know a new pod earlier than kubextend.
+        watched = not self._is_gone(pod)
         chosen = self._context.stores.watched_node(args.node)
         chosen_uid = None if chosen is None else chosen.uid
         request.state = state = await self._state_of(attempt, profile, pod, request)
@@ -324,7 +327,8 @@ class BindVerb:
             default_bind,
             self._limits,
             request.time,
-            lambda: request.lead.why_over() or self._why_not_on(args.node, pod, chosen_uid),
+            lambda: request.lead.why_over() or self._why_deleted(pod, watched=watched),
+            partial(self._why_not_on, args.node, pod, chosen_uid),
             _unguarded if self._guard is None else self._guard.why_not,
         )
         status = await self._bound(profile, cycle, request)
@@ -370,6 +374,15 @@ class BindVerb:
     def _is_gone(self, pod: core.Pod) -> bool:
         """Return whether kubextend watches pods and the watch does not show the pod any more."""
         return self._cluster.pods is not None and self._cluster.pods.store.get(pod.uid) is None
+
+    def _why_deleted(self, pod: core.Pod, *, watched: bool) -> str:
+        """Return that a pod is deleted if the watch showed the pod before; "" if it may be there.
+
+        Args:
+            pod: the pod.
+            watched: whether the watch showed the pod when its bind began.
+        """
+        return _POD_DELETED if watched and self._is_gone(pod) else ""
 
     def _assume(self, pod: core.Pod, node: str) -> Status:
         """Count the pod on its node from now on; return an Error if the guard finds no room there.

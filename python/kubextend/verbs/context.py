@@ -1,14 +1,15 @@
 """What all verbs share: profiles, memory, the cluster, settings and metrics."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, get_args
 
+from kubextend import core
 from kubextend.config import VerbName
 from kubextend.framework.handle import NO_CLUSTER, ClusterPorts
 from kubextend.metrics import Metrics
-from kubextend.profile import Profiles
+from kubextend.profile import Profile, Profiles
 from kubextend.verbs.bind_room_check import Guard
 from kubextend.verbs.filter_again import GoesOn, half_of
 from kubextend.verbs.kept_between_calls import Memory
@@ -91,6 +92,26 @@ class Context:
     def failures(self) -> Failures:
         """The object that counts and logs the failures of plugins."""
         return Failures(self.metrics)
+
+    def judging(self, profile: Profile, pod: core.Pod) -> Profile:
+        """Return the profile with which filter and preempt judge nodes for a pod.
+
+        Where Permit holds the pod, the pod counts on its node already, and its plugins must not see
+        it there: a new kube-scheduler may ask about the pod while the bind request of the old one
+        is still open.
+
+        Source: kubernetes v1.36 pkg/scheduler/backend/cache/cache.go, which a pod enters when it is
+        assumed, after its filters have run
+        """
+        held = self.memory.waiting_pods.get(pod.uid)
+        if held is None:
+            return profile
+
+        def others() -> core.PodSnapshot | None:
+            pods = profile.pods()
+            return None if pods is None else pods.before([(held.node_name, [pod.uid])])
+
+        return replace(profile, pods=others)
 
     def half_time(self) -> GoesOn:
         """Return a function that returns True for half of kube-scheduler's timeout from now on."""

@@ -105,14 +105,20 @@ class FilterVerb:
         left_out = self._context.failures.left_out
         # Only nodes with nominated pods take a second run, and only where filters count pods.
         goes_on = self._context.half_time() if profile.counts_pods else always
+        judging = self._context.judging(profile, attempt.pod)
         try:
             if is_member(profile, attempt.pod):
                 places = self._context.memory.places
-                outcome = fit_member(places, profile, attempt, args.nodes, left_out, goes_on)
+                outcome = fit_member(places, judging, attempt, args.nodes, left_out, goes_on)
             else:
-                outcome = profile.find_nodes_that_fit(
-                    attempt.state, attempt.pod, args.nodes, left_out, goes_on
+                state = attempt.state
+                if judging is not profile:
+                    state.pods_seen = judging.pods()
+                outcome = judging.find_nodes_that_fit(
+                    state, attempt.pod, args.nodes, left_out, goes_on
                 )
+                # The later verbs of the attempt see the pods as they are then.
+                state.pods_seen = None
             return self._decided(profile, request, attempt, args.nodes, outcome)
         except BaseException as error:
             self._unplaced.drop(attempt)

@@ -92,7 +92,7 @@ class PreemptVerb:
             self._record(args.pod, VerbCall(self.name, error=why_not))
             return NO_VICTIMS
         try:
-            answer = self._offer(profile, args, args.pod)
+            answer = self._offer(self._context.judging(profile, args.pod), args, args.pod)
         except PluginError as error:
             call = VerbCall(self.name, error=sentence(error))
             call.blame(error)

@@ -84,6 +84,23 @@ def test_a_lease_needs_the_api() -> None:
     )
 
 
+COUNTING: Mapping[str, Any] = {
+    "Counts": Info(frozenset({"preFilter", "filter", "score"}), needs_pods=True)
+}
+
+
+@pytest.mark.parametrize(
+    ("point", "binds"), [("preFilter", True), ("filter", True), ("score", False)]
+)
+def test_a_pod_is_bound_by_kubextend_where_a_plugin_may_reject_it_for_the_pods_on_nodes(
+    point: str, binds: bool
+) -> None:
+    plugins = {point: {"enabled": [{"name": "Counts"}]}}
+    loaded = config.parse(document(profiles=[{"plugins": plugins}], cluster={}), known=COUNTING)
+    assert loaded.counts_pods is binds
+    assert ("bind" in loaded.verbs) is binds
+
+
 OWN_LEDGER: Mapping[str, Any] = {
     "OwnLedger": Info(frozenset({"filter", "reserve"})),
     "Counts": Info(frozenset({"filter", "reserve"}), needs_pods=True),

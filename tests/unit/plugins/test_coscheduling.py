@@ -840,6 +840,21 @@ def test_a_pod_turned_away_from_a_group_that_is_complete_without_it_is_activated
     run(scenario())
 
 
+def test_a_group_that_runs_is_not_denied_because_a_pod_beyond_its_minimum_failed() -> None:
+    async def scenario() -> None:
+        running = [pod(name, minimum="2", node="n") for name in "ab"]
+        beyond = [pod(name, minimum="2") for name in "cd"]
+        world = World(*running, *beyond)
+        quota = Quota("c")
+        quota.go.set()
+        quota.given_up.set()
+        await world.binding(beyond[0], reserve=[quota])
+        assert world.pre_filter(beyond[1]).is_success
+        assert (await world.binding(beyond[1])).is_success
+
+    run(scenario())
+
+
 def test_when_the_backoff_ends_one_pod_tries_for_those_that_were_denied() -> None:
     async def scenario() -> None:
         world = World(*ABC)

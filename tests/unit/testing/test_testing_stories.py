@@ -1,6 +1,7 @@
 """Whole stories in a cluster: gangs, profiles of a configuration, start and stop, slow plugins."""
 
 import asyncio
+import gc
 import threading
 from typing import Any
 
@@ -10,6 +11,7 @@ from kubextend import config, core, testing
 from kubextend.config import ExtenderConfiguration
 from kubextend.errors import ConfigError, KubextendError
 from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import Handle
 from kubextend.framework.known_plugins import KnownPlugins
 from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.framework.status import Status
@@ -51,6 +53,73 @@ def test_a_gang_that_stays_incomplete_gives_up_together() -> None:
     assert "timeout after waiting 30s" in cluster.outcome(pods[0]).error
     assert cluster.outcome(pods[1]).error
     assert cluster.bindings.nodes == {}
+
+
+class OnePod:
+    """Lets one pod into a namespace, and looks for it at one extension point; Permit holds pods."""
+
+    name = "OnePod"
+    needs_pods = True
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def verdict(self, state: CycleState, pod: core.Pod) -> Status | None:
+        pods = self._handle.pods(state)
+        assert pods is not None
+        full = pods.requested_in(pod.namespace).get("cpu", 0) > 0
+        return Status.unschedulable("the namespace has a pod") if full else None
+
+
+class OnePodInPreFilter(OnePod):
+    def pre_filter(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Status | None:
+        del nodes
+        return self.verdict(state, pod)
+
+
+class OnePodInFilter(OnePod):
+    def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> Status | None:
+        del node
+        return self.verdict(state, pod)
+
+
+class HoldsInPermit:
+    name = "HoldsInPermit"
+
+    async def permit(self, *_: object) -> tuple[Status, float]:
+        return Status.wait(), 60.0
+
+
+COUNTING = [OnePodInPreFilter, OnePodInFilter]
+
+
+@pytest.mark.parametrize("kind", COUNTING)
+@pytest.mark.parametrize("group", [None, {"podGroupName": "g"}])
+def test_of_two_pods_that_are_decided_before_either_is_bound_one_is_bound(
+    kind: type[OnePod], group: object
+) -> None:
+    more = {} if group is None else {"schedulingGroup": group}
+    pods = [testing.make_pod(name, requests={"cpu": "1"}, **more) for name in "ab"]
+    cluster = testing.Cluster(kind, nodes=["n", "m"], pods=pods)
+    kept = [cluster.filter(pod).kept for pod in pods]
+    for pod, nodes in zip(pods, kept, strict=True):
+        if nodes:
+            cluster.bind(pod, nodes[0])
+    cluster.advance(10)
+    assert list(cluster.bindings.nodes) == [pods[0].uid]
+
+
+@pytest.mark.parametrize("kind", COUNTING)
+def test_a_pod_is_not_rejected_because_of_itself(kind: type[OnePod]) -> None:
+    """A new kube-scheduler asks while the bind request of the one before it is still open."""
+    pod = testing.make_pod("a", requests={"cpu": "1"})
+    cluster = testing.Cluster(kind, HoldsInPermit, nodes=["n", "m"], pods=[pod])
+    assert cluster.filter(pod).kept == ("n", "m")
+    assert cluster.bind(pod, "n").waiting == ("HoldsInPermit",)
+    assert cluster.filter(pod).kept == ("n", "m")
+    assert cluster.preempt(pod, {"n": [], "m": []}) == {"n": [], "m": []}
+    other = testing.make_pod("b", requests={"cpu": "1"})
+    assert not cluster.filter(other).kept
 
 
 class Zone:
@@ -281,3 +350,5 @@ def test_a_running_event_loop_is_said_to_be_in_the_way() -> None:
 
     with pytest.raises(RuntimeError, match="another loop is running"):
         asyncio.run(scenario())
+    # A task that nobody can run would be reported in some later test.
+    gc.collect()

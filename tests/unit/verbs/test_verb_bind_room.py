@@ -340,6 +340,44 @@ class SlowBinder:
         assert self.go.wait(60)
 
 
+@pytest.mark.parametrize("point", ["filter", "reserve", "permit"])
+def test_a_pod_that_is_deleted_before_permit_holds_it_is_neither_held_nor_counted(
+    point: str,
+) -> None:
+    """The deletion finds no wait to end, and the pod must not complete its gang in Permit."""
+
+    class Deletes(Holds):
+        def filter_nodes(self, *_: Any) -> Sequence[Rejection]:
+            self.delete("filter")
+            return []
+
+        async def reserve(self, *args: Any) -> None:
+            self.delete("reserve")
+            await super().reserve(*args)
+
+        async def permit(self, *args: Any) -> tuple[Status, float]:
+            asked.append("permit")
+            self.delete("permit")
+            return await super().permit(*args)
+
+        def delete(self, at: str) -> None:
+            if at == point and is_binding:
+                world.pods.store.apply(watch_event("DELETED", pod("one")))
+                assert not world.verbs.waiting_pods.send_back("uid-of-one", "the pod is deleted")
+                world.verbs.forget("uid-of-one")
+
+    plugin, asked, is_binding = Deletes(), list[str](), False
+    plugin.go.set()
+    binding = BindingPlugins(reserve=[plugin], permit=[plugin])
+    world = World({"filter": [plugin], "counts_pods": True, "binding": binding})
+    assert world.filter("one")["NodeNames"] == ["n"]
+    is_binding = True
+    assert asyncio.run(world.bind("one")) == "the pod is deleted"
+    assert asked == ["permit"] * (point == "permit")
+    assert len(world.verbs.waiting_pods) == 0
+    assert (world.pods.assumed(), world.binder.bound, plugin.reserved) == ([], [], 0)
+
+
 AFTERWARDS = {"n": "", "m": "the pod is bound to node n, not to m"}
 
 

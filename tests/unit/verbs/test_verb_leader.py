@@ -223,15 +223,17 @@ class LeadsFor(Leader):
         return super().why_over(term) if self.looks >= 0 else NOT_LEADER
 
 
-@pytest.mark.parametrize("looks", range(4))
-def test_the_lead_is_looked_at_before_the_cycle_pre_bind_bind_and_the_binding(looks: int) -> None:
+@pytest.mark.parametrize("looks", range(6))
+def test_the_lead_is_looked_at_before_the_cycle_each_of_its_steps_and_the_binding(
+    looks: int,
+) -> None:
     world = World(leader=LeadsFor(looks=looks))
     assert asyncio.run(world.bind()) == NOT_LEADER
     assert (world.assumed, world.binder.bound) == ([], [])
 
 
 def test_a_lead_that_lasts_until_the_binding_is_posted_is_enough() -> None:
-    world = World(leader=LeadsFor(looks=4))
+    world = World(leader=LeadsFor(looks=6))
     assert asyncio.run(world.bind()) == ""
     assert len(world.binder.bound) == 1
 
