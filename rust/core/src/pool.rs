@@ -56,6 +56,11 @@ impl<T: ?Sized + Hash + Eq> Pool<T> {
         self.known.hasher().hash_one(value)
     }
 
+    /// How many values the pool has.
+    pub(crate) fn len(&self) -> usize {
+        self.known.len()
+    }
+
     /// Iterates over all values of the pool.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.known.iter().map(|value| &**value)

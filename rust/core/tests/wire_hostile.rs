@@ -323,6 +323,94 @@ fn elements_in_a_few_bytes_each_are_refused_before_they_take_many_times_the_body
     }
 }
 
+/// Reads nodes with their details; returns the problem of the request.
+fn read_details(nodes: &[String]) -> Option<Problem> {
+    let details = Parts {
+        details: true,
+        ..Parts::default()
+    };
+    let store = RequestStore::with_parts(1 << 30, details);
+    let refused = read(&full_body(nodes), Some(&store)).err();
+    refused.map(|error| error.problem().clone())
+}
+
+#[test]
+fn small_nodes_are_read_with_their_details_however_many_they_are() {
+    let resources = r#"{"cpu":"32","memory":"256Gi","pods":"110"}"#;
+    let condition =
+        r#"{"type":"Ready","status":"True","lastHeartbeatTime":null,"lastTransitionTime":null}"#;
+    let info = [
+        "machineID",
+        "systemUUID",
+        "bootID",
+        "kernelVersion",
+        "osImage",
+        "containerRuntimeVersion",
+        "kubeletVersion",
+        "kubeProxyVersion",
+        "operatingSystem",
+        "architecture",
+    ];
+    let info = info.map(|field| format!(r#""{field}":"""#)).join(",");
+    let status = format!(
+        r#""status":{{"capacity":{resources},"allocatable":{resources},"conditions":[{condition}],"daemonEndpoints":{{"kubeletEndpoint":{{"Port":0}}}},"nodeInfo":{{{info}}}}}"#
+    );
+    let made = |name: String, labels: &str, more: &str| {
+        format!(
+            r#"{{"metadata":{{"name":"{name}","uid":"6b1e6f36-3f6b-4c41-8a5e-0123456789ab","resourceVersion":"1234","creationTimestamp":"2026-01-01T00:00:00Z","labels":{{"kubernetes.io/hostname":"{name}"{labels}}}{more}}},"spec":{{}},{status}}}"#
+        )
+    };
+    // As simulators of large clusters make them: kwok, and the nodes of scheduler_perf.
+    let annotated =
+        r#","annotations":{"kwok.x-k8s.io/node":"fake","node.alpha.kubernetes.io/ttl":"0"}"#;
+    let labels = r#","type":"kwok","kubernetes.io/os":"linux","kubernetes.io/arch":"amd64","kubernetes.io/role":"agent""#;
+    for (labels, more) in [(labels, annotated), ("", "")] {
+        let node = |number| made(format!("node-{number:05}"), labels, more);
+        let nodes: Vec<String> = (0..6000).map(node).collect();
+        assert_eq!(read_details(&nodes), None, "{}", nodes[0]);
+    }
+}
+
+#[test]
+fn many_nodes_of_dense_parts_are_refused_before_they_take_many_times_the_body_in_memory() {
+    let metadata = |field: &str, of: &str| format!(r#"{{"metadata":{{"{field}":{{{of}}}}}}}"#);
+    let status = |field: &str, of: &str| format!(r#"{{"status":{{"{field}":[{of}]}}}}"#);
+    let node = |kind: &str, number: usize| {
+        let each = |piece: &dyn Fn(usize) -> String| {
+            let pieces = (64 * number..64 * (number + 1)).map(piece);
+            pieces.collect::<Vec<_>>().join(",")
+        };
+        let pairs = each(&|i| format!(r#""{i:x}":"v{i:x}""#));
+        let empty = each(&|_| "{}".to_owned());
+        match kind {
+            "labels" | "annotations" => metadata(kind, &pairs),
+            "taints" => format!(r#"{{"spec":{{"taints":[{empty}]}}}}"#),
+            "images" => {
+                let names = each(&|i| format!(r#""{i:x}""#));
+                status(kind, &format!(r#"{{"names":[{names}]}}"#))
+            }
+            _ => status(kind, &empty),
+        }
+    };
+    for kind in [
+        "labels",
+        "annotations",
+        "taints",
+        "images",
+        "conditions",
+        "addresses",
+    ] {
+        let mut length = 0;
+        let nodes = (0..).map(|number| node(kind, number));
+        let nodes = nodes.take_while(|node| {
+            length += node.len();
+            length < 6_000_000
+        });
+        let nodes: Vec<String> = nodes.collect();
+        assert_eq!(read_details(&nodes), Some(Problem::TooDense), "{kind}");
+    }
+}
+
 #[test]
 fn a_text_that_is_read_counts_beside_elements_in_what_a_body_may_become() {
     let (elements, text) = ("{},".repeat(100_000), "x".repeat(6 << 20));

@@ -290,7 +290,13 @@ struct Items<'s> {
     snapshot: Arc<Snapshot>,
     found: Vec<Item>,
     strings: Strings,
+    /// How many strings the last node added to a pool.
+    pooled: usize,
 }
+
+/// Bytes that a new string of a pool takes besides its text: two counts, its entry in the pool, the
+/// allocator's part.
+const POOLED: usize = 64;
 
 #[derive(Debug)]
 struct Item {
@@ -311,6 +317,7 @@ impl<'s> Items<'s> {
             store,
             found: Vec::new(),
             strings: Strings::default(),
+            pooled: 0,
         }
     }
 
@@ -322,7 +329,8 @@ impl<'s> Items<'s> {
             }
             let item = self.item(cursor)?;
             self.found.push(item);
-            Ok(())
+            // Only now, so that `give_up` finds the strings if the budget is spent.
+            cursor.charge(POOLED * std::mem::take(&mut self.pooled))
         })?;
         if !list || self.found.len() == before {
             self.give_up();
@@ -354,10 +362,14 @@ impl<'s> Items<'s> {
             ItemNode::Known(row)
         } else {
             cursor.charge(2 * size_of::<(Item, Node, Fresh)>())?;
+            let before = cursor.temporary();
             let mut wire = Placed::<WireNode>::default();
             wire.decode(cursor)?;
             cursor.check_passed_utf8()?;
-            ItemNode::Fresh(Arc::new(self.parsed(wire, cursor)))
+            let node = self.parsed(wire, cursor);
+            // Of many nodes in a body, one at a time exists as it was decoded.
+            cursor.give_back(before);
+            ItemNode::Fresh(Arc::new(node))
         };
         Ok(Item {
             span: Span::between(start, cursor.pos()),
@@ -376,10 +388,17 @@ impl<'s> Items<'s> {
     }
 
     fn parsed(&mut self, wire: Placed<WireNode<'_>>, cursor: &Cursor<'_>) -> Node {
-        match self.store {
-            Some(store) => store.with_strings(|strings| wire.into_node(strings, cursor)),
-            None => wire.into_node(&mut self.strings, cursor),
-        }
+        let into_node = |strings: &mut Strings| {
+            let before = strings.len();
+            let node = wire.into_node(strings, cursor);
+            (node, strings.len().saturating_sub(before))
+        };
+        let (node, pooled) = match self.store {
+            Some(store) => store.with_strings(into_node),
+            None => into_node(&mut self.strings),
+        };
+        self.pooled = pooled;
+        node
     }
 
     /// Stores the new nodes, once the whole body has proved valid; returns all nodes of the

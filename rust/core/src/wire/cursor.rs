@@ -16,8 +16,8 @@ pub const MAX_DEPTH: u32 = 128;
 /// The bytes of memory that any parsed body may take; a longer body may take more, by its length.
 ///
 /// Without a limit, three bytes of a body, `{},` in a list, would become hundreds in memory.
-/// Requests of kube-scheduler take far less memory: names less than three times their length, pods
-/// and nodes less than twice.
+/// Requests of kube-scheduler take less: names less than three times their length, pods and nodes
+/// less than twice, and small nodes with their details about three times.
 const FREE_BYTES: usize = 1 << 20;
 const BYTES_FOR_ONE: usize = 4;
 
@@ -31,6 +31,8 @@ pub(crate) struct Cursor<'a> {
     utf8_checked: usize,
     /// How many bytes of memory the rest of the body may take once it is parsed.
     budget: usize,
+    /// How many bytes of the memory charged so far lists take only until they are converted.
+    temporary: usize,
     /// The optional parts of nodes and pods to decode; all other parts are skipped.
     parts: Parts,
 }
@@ -65,6 +67,7 @@ impl<'a> Cursor<'a> {
             depth: 0,
             utf8_checked: 0,
             budget,
+            temporary: 0,
             parts: Parts::default(),
         })
     }
@@ -90,6 +93,30 @@ impl<'a> Cursor<'a> {
             }
             None => self.fail(Problem::TooDense),
         }
+    }
+
+    /// Charges the memory of a list's elements to the budget twice: for the decoded elements, and
+    /// for those of about the same size to which they are converted. Both exist for a while.
+    ///
+    /// # Errors
+    /// As for `charge`.
+    pub(crate) fn charge_list(&mut self, bytes: usize) -> Result<()> {
+        self.charge(2 * bytes)?;
+        self.temporary += bytes;
+        Ok(())
+    }
+
+    /// How many bytes of the memory charged so far decoded lists take, which end once they are
+    /// converted.
+    pub(crate) fn temporary(&self) -> usize {
+        self.temporary
+    }
+
+    /// Gives the memory of the lists back to the budget that were decoded since `temporary`
+    /// returned `before`, and that are converted now.
+    pub(crate) fn give_back(&mut self, before: usize) {
+        self.budget += self.temporary - before;
+        self.temporary = before;
     }
 
     pub(crate) fn pos(&self) -> usize {

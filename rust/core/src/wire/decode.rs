@@ -140,8 +140,7 @@ fn make_room<T>(elements: &mut Vec<T>, cursor: &mut Cursor<'_>) -> Result<()> {
 #[cold]
 fn grow<T>(elements: &mut Vec<T>, cursor: &mut Cursor<'_>) -> Result<()> {
     let more = elements.len().max(4);
-    // The decoded elements are converted to others of the same size, and both exist for a while.
-    cursor.charge(2 * more * size_of::<T>())?;
+    cursor.charge_list(more * size_of::<T>())?;
     elements.reserve_exact(more);
     Ok(())
 }
