@@ -161,8 +161,10 @@ impl Loan {
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         let page = usize::try_from(page).unwrap_or(usize::MAX);
         let first = self.start().addr();
-        let end = (first + self.memory().capacity()) / page * page;
-        let Some(from) = (first + kept).checked_next_multiple_of(page) else {
+        let capacity = self.memory().capacity();
+        let end = (first + capacity) / page * page;
+        // Python may say any number; the sum with a larger one would wrap, and lie below `first`.
+        let Some(from) = (first + kept.min(capacity)).checked_next_multiple_of(page) else {
             return;
         };
         if from < end {

@@ -85,6 +85,17 @@ def test_of_a_buffer_that_was_used_before_no_more_is_resident_than_is_kept(kept:
         assert view[: kept + 3] == b"y" * kept + b"abc"
 
 
+@pytest.mark.parametrize("below", [1, 4096, 8192, 1 << 20, 1 << 46])
+def test_to_keep_more_bytes_than_an_address_can_name_discards_none(below: int) -> None:
+    content = b"0123456789" * 400_000
+    buffer = core.BodyPool().take(len(content))
+    with memoryview(buffer) as view:
+        view[:] = content
+    # A sum with an address that wraps would name pages before the buffer, or its own.
+    buffer.discard_behind((1 << 64) - below)
+    assert bytes(buffer) == content
+
+
 @pytest.mark.parametrize("kept", [0, 10, 4096, 1 << 30])
 def test_of_a_small_buffer_what_is_kept_stays(kept: int) -> None:
     buffer = filled(core.BodyPool(), b"0123456789")
