@@ -315,6 +315,21 @@ fn a_snapshot_without_victims_has_all_other_pods_and_leaves_the_first_as_it_was(
 }
 
 #[test]
+fn a_pod_that_is_named_twice_leaves_its_node_once() {
+    let store = PodStore::new();
+    for name in ["a", "b", "c"] {
+        send(&store, "ADDED", &Shown::new(name, name).on("n1"));
+    }
+    let twice = ["a".to_owned(), "a".to_owned()];
+    let later = [("n1", &twice[..]), ("n1", &twice[..1])];
+    let snapshot = store.snapshot();
+    for left in [snapshot.without(later), snapshot.before(&later)] {
+        assert_eq!(left.len(), 2);
+        assert_eq!(on(&left, "n1"), (names(&["b", "c"]), 200));
+    }
+}
+
+#[test]
 fn requests_are_summed_in_the_order_of_the_nodes() {
     let nodes = Arc::new(NodeStore::new());
     let mut list = Relist::begin(nodes.clone());

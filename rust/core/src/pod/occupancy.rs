@@ -121,13 +121,16 @@ impl NodePods {
         self.version = Version::next();
     }
 
-    /// Removes a pod from the node, by the object that was added.
-    fn remove(&mut self, pod: &Arc<Pod>) {
-        if self.pods.remove(&address(pod)).is_some() {
-            self.others.remove(&address(pod));
-            self.count(pod, -1);
-            self.version = Version::next();
+    /// Removes a pod from the node, by the object that was added. Returns false if the node does
+    /// not have this object.
+    fn remove(&mut self, pod: &Arc<Pod>) -> bool {
+        if self.pods.remove(&address(pod)).is_none() {
+            return false;
         }
+        self.others.remove(&address(pod));
+        self.count(pod, -1);
+        self.version = Version::next();
+        true
     }
 
     /// Returns the sums of the pods' requests of cpu and memory with kube-scheduler's defaults.
@@ -238,13 +241,16 @@ impl Occupancy {
         self.pods += 1;
     }
 
-    /// Removes a pod from its node, by the object that was added.
+    /// Removes a pod from its node, by the object that was added; does nothing if the node does not
+    /// have this object.
     pub(crate) fn remove(&mut self, pod: &Arc<Pod>) {
         let Some(&row) = self.row_of.get(&*pod.node_name) else {
             return;
         };
         let node = Arc::make_mut(self.nodes.place(row).get_or_insert_default());
-        node.remove(pod);
+        if !node.remove(pod) {
+            return;
+        }
         if node.pods.len() == 0 {
             self.give_up(row, &pod.node_name);
         }
