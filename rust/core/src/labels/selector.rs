@@ -48,6 +48,17 @@ impl Selector {
     pub fn matches<L: LabelLookup + ?Sized>(&self, labels: &L) -> bool {
         self.requirements.iter().all(|r| r.matches(labels))
     }
+
+    /// The approximate memory of the selector in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        // An allocation takes 16 bytes besides its content.
+        let text = |text: &str| size_of::<String>() + 16 + text.len();
+        let values = |of: &Requirement| of.values().iter().map(|value| text(value)).sum::<usize>();
+        let requirements = self.requirements.iter();
+        requirements
+            .map(|of| size_of::<Requirement>() + text(of.key()) + values(of))
+            .sum()
+    }
 }
 
 impl fmt::Display for Selector {

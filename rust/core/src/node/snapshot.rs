@@ -57,6 +57,9 @@ impl Snapshot {
 /// The most selectors whose results are cached; plugins use few, and a result is cheap to compute.
 const MOST_SELECTORS: usize = 64;
 
+/// The most bytes of a selector whose result is cached: a tenant's pod may write a selector.
+const LARGEST_SELECTOR: usize = 16 << 10;
+
 /// The most label keys whose values are cached; plugins use few.
 const MOST_KEYS: usize = 16;
 
@@ -91,9 +94,12 @@ impl Topology {
 /// labels.
 #[derive(Debug, Default)]
 pub(crate) struct MaskCache {
-    masks: Mutex<HashMap<Selector, Arc<Mask>, RandomState>>,
+    masks: Mutex<Masks>,
     topologies: Mutex<HashMap<String, Arc<Topology>, RandomState>>,
 }
+
+/// The masks of the rows that selectors match. The caches of later snapshots share the selectors.
+type Masks = HashMap<Arc<Selector>, Arc<Mask>, RandomState>;
 
 impl MaskCache {
     fn topology(&self, key: &str, rows: &Rows) -> Arc<Topology> {
@@ -121,11 +127,14 @@ impl MaskCache {
         let mask = Arc::new(Mask::from_fn(rows.end(), |row| {
             matches(rows, row as u32, selector)
         }));
+        if selector.bytes() > LARGEST_SELECTOR {
+            return mask;
+        }
         let mut masks = self.lock();
         if masks.len() >= MOST_SELECTORS {
             masks.clear();
         }
-        masks.insert(selector.clone(), mask.clone());
+        masks.insert(Arc::new(selector.clone()), mask.clone());
         mask
     }
 
@@ -151,7 +160,7 @@ impl MaskCache {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Selector, Arc<Mask>, RandomState>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Masks> {
         // Whole entries are inserted, so a panic elsewhere leaves nothing half done here.
         self.masks.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -181,5 +190,30 @@ mod tests {
             most = most.max(masks.lock().len());
         }
         assert_eq!(most, MOST_SELECTORS);
+    }
+
+    #[test]
+    fn no_long_selector_is_kept_and_a_kept_one_is_not_copied_for_the_next_snapshot() {
+        let (masks, rows) = (MaskCache::default(), Rows::default());
+        let values = |count: usize| {
+            let values: Vec<String> = (0..count).map(|i| format!("v{i}")).collect();
+            values.join(",")
+        };
+        let selector = |count| Selector::parse(&format!("x in ({})", values(count)));
+        let kept = selector(1).expect("a selector");
+        masks.get(&kept, &rows);
+        masks.get(&selector(1000).expect("a selector"), &rows);
+        let only = |masks: &MaskCache| {
+            let masks: Vec<Arc<Selector>> = masks.lock().keys().cloned().collect();
+            let [only] = &masks[..] else {
+                panic!("{} selectors", masks.len());
+            };
+            only.clone()
+        };
+        assert_eq!(*only(&masks), kept);
+        assert!(Arc::ptr_eq(
+            &only(&masks),
+            &only(&masks.updated(&rows, &[]))
+        ));
     }
 }

@@ -47,7 +47,7 @@ impl Counted {
     /// The approximate memory of the question in bytes.
     fn bytes(&self) -> usize {
         let namespaces = self.namespaces.iter().flatten();
-        size::selector(&self.selector)
+        self.selector.bytes()
             + namespaces
                 .map(|namespace| size::gate(namespace))
                 .sum::<usize>()

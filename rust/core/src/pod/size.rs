@@ -6,8 +6,7 @@ use super::details::{LabelSelector, PodAffinity, PodAffinityTerm, PodDetails, Po
 use super::record::Container;
 use super::resources::Word;
 use crate::labels::{
-    NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, RequiredNodeAffinity, Requirement,
-    Selector, Toleration,
+    NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, RequiredNodeAffinity, Toleration,
 };
 
 /// Bytes that an allocation takes besides its content.
@@ -122,17 +121,8 @@ fn label_selector(of: &LabelSelector) -> usize {
     match of {
         LabelSelector::Nothing => 0,
         LabelSelector::Invalid(why) => why.len(),
-        LabelSelector::Of(of) => selector(of),
+        LabelSelector::Of(of) => of.bytes(),
     }
-}
-
-/// Returns the bytes of memory of a selector.
-pub(super) fn selector(of: &Selector) -> usize {
-    let values = |of: &Requirement| of.values().iter().map(|value| text(value)).sum::<usize>();
-    let requirements = of.requirements().iter();
-    requirements
-        .map(|of| size_of::<Requirement>() + text(of.key()) + values(of))
-        .sum()
 }
 
 fn texts(of: &[Box<str>]) -> usize {
