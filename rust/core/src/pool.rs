@@ -12,6 +12,8 @@ use ahash::RandomState;
 pub(crate) struct Pool<T: ?Sized> {
     known: HashSet<Arc<T>, RandomState>,
     purge_at: usize,
+    /// How many uses of values have ended since the last purge, as far as they were counted.
+    lost: usize,
 }
 
 /// A pool of label keys, label values and names of resources.
@@ -28,6 +30,7 @@ impl<T: ?Sized> Default for Pool<T> {
         Self {
             known: HashSet::default(),
             purge_at: SMALLEST_PURGE,
+            lost: 0,
         }
     }
 }
@@ -36,6 +39,9 @@ impl Strings {
     pub(crate) fn intern(&mut self, text: &str) -> Arc<str> {
         if text.len() > LONGEST {
             return text.into();
+        }
+        if self.lost > SMALLEST_PURGE.max(self.known.len()) {
+            self.purge();
         }
         if let Some(known) = self.known.get(text) {
             return known.clone();
@@ -91,6 +97,20 @@ impl<T: ?Sized + Hash + Eq> Pool<T> {
     pub(crate) fn purge(&mut self) {
         self.known.retain(|value| Arc::strong_count(value) > 1);
         self.purge_at = SMALLEST_PURGE.max(2 * self.known.len());
+        self.lost = 0;
+        self.shrink();
+    }
+
+    /// Gives back the memory that the pool took for values that are dropped.
+    pub(crate) fn shrink(&mut self) {
+        self.known
+            .shrink_to(SMALLEST_PURGE.max(2 * self.known.len()));
+    }
+
+    /// Counts uses of values by objects that are dropped now or soon. The next search for a value
+    /// purges the pool if more uses have ended than the pool has values.
+    pub(crate) fn lost(&mut self, uses: usize) {
+        self.lost += uses;
     }
 }
 
@@ -125,5 +145,41 @@ mod tests {
         }
         assert!(strings.known.len() <= SMALLEST_PURGE);
         assert!(Arc::ptr_eq(&strings.intern("kept-7"), &kept[7]));
+    }
+
+    const MANY: usize = 10 * SMALLEST_PURGE;
+
+    fn many(strings: &mut Strings) -> Vec<Arc<str>> {
+        let texts = (0..MANY).map(|i| format!("many-{i}"));
+        texts.map(|text| strings.intern(&text)).collect()
+    }
+
+    #[test]
+    fn a_pool_takes_no_memory_for_what_it_dropped() {
+        let mut strings = Strings::default();
+        let most = 4 * SMALLEST_PURGE;
+        drop(many(&mut strings));
+        strings.purge();
+        assert!(strings.known.capacity() < most);
+        let many = many(&mut strings);
+        assert!(strings.known.capacity() >= MANY);
+        for text in many {
+            strings.give_up(text);
+        }
+        strings.shrink();
+        assert!(strings.known.capacity() < most);
+    }
+
+    #[test]
+    fn strings_are_dropped_when_more_uses_have_ended_than_there_are_strings() {
+        let mut strings = Strings::default();
+        drop(many(&mut strings));
+        for lost in [MANY + 1, 1] {
+            strings.intern("usual");
+            assert!(strings.holds("many-0"));
+            strings.lost(lost);
+        }
+        strings.intern("usual");
+        assert!(!strings.holds("many-0"));
     }
 }

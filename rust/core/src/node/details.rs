@@ -81,6 +81,11 @@ impl NodeDetails {
             .chain(self.capacity.into_iter().map(|(resource, _)| resource))
             .chain(self.images.into_iter().map(|(name, _)| name))
     }
+
+    /// How many strings come from the pool.
+    pub(super) fn pooled(&self) -> usize {
+        2 * self.annotations.0.len() + self.capacity.len() + self.images.len()
+    }
 }
 
 /// Returns the value of a key in a list that is sorted by key.

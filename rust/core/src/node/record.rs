@@ -79,6 +79,12 @@ impl Node {
             .chain(details.flat_map(|details| details.into_strings()))
     }
 
+    /// How many strings of the node come from the pool.
+    pub(crate) fn pooled(&self) -> usize {
+        let details = self.details().map_or(0, NodeDetails::pooled);
+        2 * self.labels.0.len() + self.allocatable.len() + details
+    }
+
     /// `metadata.labels`
     pub fn labels(&self) -> &Labels {
         &self.labels

@@ -73,13 +73,20 @@ impl RequestStore {
         self.generation.fetch_add(1, Ordering::Relaxed) + 1
     }
 
+    /// Tells the pool of strings how many strings nodes had that the store does not keep.
+    pub(crate) fn lost(&self, strings: usize) {
+        if strings > 0 {
+            self.table.with_strings(|pool| pool.lost(strings));
+        }
+    }
+
     /// Stores those nodes of a request that the store did not recognise. Call this only after the
     /// request's whole body proved valid.
     pub(crate) fn merge(&self, body: &Body, fresh: &[Fresh], generation: u32) {
         let size: u64 = fresh.iter().map(|fresh| u64::from(fresh.span.len)).sum();
         let raw: u64 = fresh.iter().map(|fresh| raw_bytes(&fresh.node)).sum();
         if fresh.is_empty() || size + raw > self.max_bytes {
-            return;
+            return self.lost(fresh.iter().map(|fresh| fresh.node.pooled()).sum());
         }
         let (mut kept, mut writer) = (self.lock(), self.table.lock());
         // Copying most of a body into fresh memory costs more than reading it did.
@@ -102,6 +109,7 @@ impl RequestStore {
         kept.sweep(&mut writer, generation);
         kept.shrink_to(&mut writer, self.max_bytes);
         self.table.outdated(true);
+        self.lost(std::mem::take(&mut kept.lost));
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -119,6 +127,8 @@ fn raw_bytes(node: &Node) -> u64 {
 struct Kept {
     bytes: u64,
     swept: u32,
+    /// How many strings of the pool removed nodes had, of which the pool is not told yet.
+    lost: usize,
 }
 
 impl Kept {
@@ -145,6 +155,10 @@ impl Kept {
     /// Releases the bytes of nodes that are no longer stored. Copies the other nodes out of blocks
     /// of bytes of which less than half still belongs to stored nodes.
     fn release_all(&mut self, writer: &mut Writer, gone: &[Arc<Stored>]) {
+        self.lost += gone
+            .iter()
+            .map(|stored| stored.node.pooled())
+            .sum::<usize>();
         self.bytes -= gone
             .iter()
             .map(|stored| raw_bytes(&stored.node))

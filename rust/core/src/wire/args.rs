@@ -350,6 +350,7 @@ impl<'s> Items<'s> {
             store.with_strings(|strings| {
                 let texts = fresh.into_iter().flat_map(Node::into_strings);
                 texts.for_each(|text| strings.give_up(text));
+                strings.shrink();
             });
         }
     }
@@ -407,7 +408,7 @@ impl<'s> Items<'s> {
         let generation = store.map_or(0, RequestStore::next_generation);
         let mut nodes = Nodes::over(self.snapshot.clone(), self.found.len());
         let mut spans = Vec::with_capacity(self.found.len());
-        let mut fresh = Vec::new();
+        let (mut fresh, mut unnamed) = (Vec::new(), 0);
         let mut recognised = 0;
         for Item { span, node } in self.found {
             spans.push(span);
@@ -420,7 +421,9 @@ impl<'s> Items<'s> {
                     nodes.push_row(row);
                 }
                 ItemNode::Fresh(node) => {
-                    if !node.name().is_empty() {
+                    if node.name().is_empty() {
+                        unnamed += node.pooled();
+                    } else {
                         let node = node.clone();
                         fresh.push(Fresh { node, span });
                     }
@@ -429,6 +432,7 @@ impl<'s> Items<'s> {
             }
         }
         if let Some(store) = store {
+            store.lost(unnamed);
             store.count(recognised, nodes.len() - recognised);
             store.merge(body, &fresh, generation);
         }
@@ -460,5 +464,31 @@ mod tests {
         let held = ["kept", "refused", "null", "emptied", "v"]
             .map(|label| store.with_strings(|strings| strings.holds(label)));
         assert_eq!(held, [true, false, false, false, true]);
+    }
+
+    #[test]
+    fn the_strings_of_nodes_that_no_store_keeps_any_more_are_forgotten_soon() {
+        let labels = |of: &str| {
+            let labels = (0..5000).map(|i| format!(r#""{of}{i:04}":"""#));
+            labels.collect::<Vec<_>>().join(",")
+        };
+        let node = |name: &str, labels: &str| {
+            let labels = format!(r#"{{"metadata":{{"name":"{name}","labels":{{{labels}}}}}}}"#);
+            format!(r#"{{"Nodes":{{"items":[{labels}]}}}}"#)
+        };
+        let most = labels("a").len() as u64 + 1000;
+        for (name, many) in [("n", "a"), ("", "a"), ("n", "larger-than-the-store-")] {
+            let store = RequestStore::new(most);
+            let read = |name: &str, labels: &str| {
+                let body = node(name, labels);
+                read_args(Body::new(body), Some(&store), None).map(drop)
+            };
+            assert_eq!(read(name, &labels(many)), Ok(()));
+            // This node replaces the first, and another brings a label that the pool has.
+            assert_eq!(read("n", r#""x":"x""#), Ok(()));
+            assert_eq!(read("o", r#""x":"x""#), Ok(()));
+            let held = store.with_strings(|strings| strings.holds(&format!("{many}0000")));
+            assert!(!held, "{name}: {many}");
+        }
     }
 }
