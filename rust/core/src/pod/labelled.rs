@@ -6,7 +6,8 @@ use super::groups::Groups;
 use super::record::Pod;
 use crate::labels::LabelLookup;
 
-/// The most label keys that are indexed; plugins use few, and indexing a key walks over all pods.
+/// The most label keys that are indexed; plugins use few, and each costs memory and time with each
+/// pod that comes or goes.
 const MOST_KEYS: usize = 16;
 
 /// An index: the pods of each namespace by their values of the indexed label keys.
@@ -45,13 +46,15 @@ impl Labelled {
             .map(|(_, groups)| groups)
     }
 
-    /// Indexes a label key; `pods` are all pods.
+    /// Whether as many label keys are indexed as may be.
+    pub(crate) fn is_full(&self) -> bool {
+        self.by_key.len() >= MOST_KEYS
+    }
+
+    /// Indexes a label key, unless the index is full; `pods` are all pods.
     pub(crate) fn follow<'a>(&mut self, key: &str, pods: impl Iterator<Item = &'a Arc<Pod>>) {
-        if self.of(key).is_some() {
+        if self.is_full() || self.of(key).is_some() {
             return;
-        }
-        if self.by_key.len() >= MOST_KEYS {
-            self.by_key.clear();
         }
         let mut groups = Groups::default();
         for pod in pods {
@@ -107,8 +110,10 @@ mod tests {
             let key = format!("k{i:02}");
             assert_eq!(labelled.get("", &key, "v"), None);
             labelled.follow(&key, std::iter::once(&pod));
-            assert_eq!(labelled.get("", &key, "v"), Some(Ok(vec![pod.clone()])));
-            assert!(labelled.by_key.len() <= MOST_KEYS);
+            // The keys that came first stay.
+            let followed = (i < MOST_KEYS).then(|| Ok(vec![pod.clone()]));
+            assert_eq!(labelled.get("", &key, "v"), followed);
+            assert_eq!(labelled.by_key.len(), MOST_KEYS.min(i + 1));
         }
     }
 }

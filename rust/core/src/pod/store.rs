@@ -11,6 +11,7 @@ use super::record::Pod;
 use super::resources::{Word, word};
 use super::snapshot::PodSnapshot;
 use super::templates::Templates;
+use crate::labels::LabelLookup;
 use crate::node::Parts;
 use crate::published::Published;
 
@@ -85,7 +86,8 @@ impl PodStore {
     /// Returns the pods of a namespace that have a label with a value, in no order; the `node_name`
     /// of an assumed pod is the node for which it is assumed.
     ///
-    /// The first call for a label key walks over all pods. No call waits for a writer.
+    /// The first call for a label key walks over all pods, and each call for a key that comes when
+    /// 16 keys are indexed already. No call waits for a writer.
     ///
     /// # Errors
     /// The labels of a pod of the namespace are too large for the store to keep.
@@ -96,22 +98,27 @@ impl PodStore {
         value: &str,
     ) -> Result<Vec<Arc<Pod>>, Unlabelled> {
         let known = |labelled: &Labelled| labelled.get(namespace, key, value);
-        if let Some(found) = known(self.snapshot().labelled()) {
-            return found;
-        }
-        if let Some(_turn) = self.turn_at_once() {
+        let full = {
+            let snapshot = self.snapshot();
+            if let Some(found) = known(snapshot.labelled()) {
+                return found;
+            }
+            snapshot.labelled().is_full()
+        };
+        if !full && let Some(_turn) = self.turn_at_once() {
             self.beside(|writer| {
                 writer.follow(key);
                 true
             });
         }
-        if let Some(found) = known(self.snapshot().labelled()) {
-            return found;
-        }
         // The watch is taking a list in, or more label keys are in use than are indexed.
-        let mut copy = self.lock().clone();
-        copy.follow(key);
-        known(copy.shown.labelled()).unwrap_or_else(|| Ok(Vec::new()))
+        let now = self.lock().clone();
+        known(now.shown.labelled()).unwrap_or_else(|| {
+            let has = |pod: &&Arc<Pod>| {
+                pod.namespace == namespace && pod.label_lookup().value(key) == Some(value)
+            };
+            Ok(now.pods().filter(has).cloned().collect())
+        })
     }
 
     /// Counts a pod on a node as assumed, until the watch shows the pod bound. A pod that is
@@ -415,15 +422,23 @@ impl Writer {
         true
     }
 
+    /// Iterates over the assumed pods, and over the watched pods that are not assumed.
+    fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        all(&self.ledger, &self.by_name)
+    }
+
     /// Indexes the pods by one more label key.
     fn follow(&mut self, key: &str) {
-        let assumed = self.ledger.pods();
-        let watched = self.by_name.pods();
-        let watched = watched.filter(|pod| self.ledger.get(&*pod.uid).is_none());
-        self.shown
-            .labelled_mut()
-            .follow(key, assumed.chain(watched));
+        let pods = all(&self.ledger, &self.by_name);
+        self.shown.labelled_mut().follow(key, pods);
     }
+}
+
+/// Iterates over the assumed pods, and over the watched pods that are not assumed.
+fn all<'a>(ledger: &'a ByUid, by_name: &'a ByName) -> impl Iterator<Item = &'a Arc<Pod>> {
+    let watched = by_name.pods();
+    let watched = watched.filter(|pod| ledger.get(&*pod.uid).is_none());
+    ledger.pods().chain(watched)
 }
 
 #[cfg(test)]
@@ -571,6 +586,40 @@ mod tests {
                 take(&listed_first, step);
             }
             prop_assert_eq!(said(&store), said(&listed_first));
+        }
+    }
+
+    #[test]
+    fn pods_are_found_by_any_number_of_label_keys_and_the_first_keys_stay_indexed() {
+        let keys: Vec<String> = (0..40).map(|key| format!("k{key:02}")).collect();
+        let labelled = |name: &str, node: &str, value: &str| {
+            let labels = keys.iter().map(|key| (key.clone(), value.to_owned()));
+            Arc::new(Pod {
+                name: name.to_owned(),
+                uid: name.to_owned(),
+                node_name: word(node),
+                labels: labels.collect(),
+                ..Pod::default()
+            })
+        };
+        let store = PodStore::new();
+        for (name, node, value) in [("bound", "a", "x"), ("waits", "", "x"), ("other", "a", "y")] {
+            store.applied(&labelled(name, node, value));
+        }
+        let assumed = labelled("assumed", "", "x");
+        store.applied(&assumed);
+        store.assume(&assumed, "b").expect("has a UID");
+        for _ in 0..2 {
+            for key in &keys {
+                let found = store.with_label("", key, "x").expect("all labels");
+                let found = found.iter().map(|pod| (&*pod.name, &*pod.node_name));
+                let mut found: Vec<(&str, &str)> = found.collect();
+                found.sort_unstable();
+                assert_eq!(found, [("assumed", "b"), ("bound", "a"), ("waits", "")]);
+                assert_eq!(store.with_label("other", key, "x"), Ok(Vec::new()));
+            }
+            let snapshot = store.snapshot();
+            assert!(snapshot.labelled().get("", &keys[0], "x").is_some());
         }
     }
 
