@@ -10,6 +10,7 @@ use pyo3::types::PyBytes;
 
 use crate::body::{self, PyBodyPool, RequestBody};
 use crate::error::Unreadable;
+use crate::freeing::{MANY, free};
 use crate::int64;
 use crate::mask::PyMask;
 use crate::nodes::PyNodes;
@@ -18,7 +19,8 @@ use crate::store::{self, PyNodeStore, PyRequestStore};
 
 #[pyclass(name = "ExtenderArgs", module = "kubextend.core", frozen)]
 pub(crate) struct PyExtenderArgs {
-    args: ExtenderArgs,
+    /// None only while it is dropped.
+    args: Option<ExtenderArgs>,
     table: Option<Arc<NodeTable>>,
 }
 
@@ -34,12 +36,25 @@ pub(crate) fn read_args(
     let store = store.map(|store| &*store.0);
     let watched = watched.map(|watched| &*watched.0);
     let args = py.detach(|| wire::read_args(body.into(), store, watched))?;
+    let args = Some(args);
     Ok(PyExtenderArgs { args, table })
 }
 
+impl Drop for PyExtenderArgs {
+    fn drop(&mut self) {
+        if self.nodes_len() >= MANY {
+            free(self.args.take());
+        }
+    }
+}
+
 impl PyExtenderArgs {
+    fn args(&self) -> &ExtenderArgs {
+        self.args.as_ref().expect("there until it is dropped")
+    }
+
     fn nodes_len(&self) -> usize {
-        self.args.nodes().map_or(0, |nodes| nodes.len())
+        self.args().nodes().map_or(0, |nodes| nodes.len())
     }
 
     fn rejection(&self, nodes: &PyMask, reason: &str, unresolvable: bool) -> PyResult<Rejection> {
@@ -58,7 +73,7 @@ impl PyExtenderArgs {
         pool: Option<&PyBodyPool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (answer, size) = py.detach(|| {
-            let answer = self.args.filter_result(rejections);
+            let answer = self.args().filter_result(rejections);
             let size = answer.size();
             (answer, size)
         });
@@ -72,20 +87,20 @@ impl PyExtenderArgs {
 impl PyExtenderArgs {
     #[getter]
     fn pod(&self) -> Option<PyPod> {
-        self.args.pod().cloned().map(PyPod)
+        self.args().pod().cloned().map(PyPod)
     }
 
     #[getter]
     fn nodes(&self) -> Option<PyNodes> {
         // Only names are looked up again; the nodes of a full request are its own.
-        let table = self.table.clone().filter(|_| self.args.names_mode());
-        let nodes = self.args.nodes().cloned();
+        let table = self.table.clone().filter(|_| self.args().names_mode());
+        let nodes = self.args().nodes().cloned();
         nodes.map(|nodes| PyNodes::of(nodes, table))
     }
 
     #[getter]
     fn names_mode(&self) -> bool {
-        self.args.names_mode()
+        self.args().names_mode()
     }
 
     #[pyo3(signature = (kept, reason, unresolvable = true))]
@@ -129,7 +144,7 @@ impl PyExtenderArgs {
             let message = format!("{} scores for {} nodes", scores.len(), self.nodes_len());
             return Err(PyValueError::new_err(message));
         }
-        let answer = py.detach(|| self.args.prioritize_result(scores));
+        let answer = py.detach(|| self.args().prioritize_result(scores));
         Ok(PyBytes::new(py, &answer))
     }
 }

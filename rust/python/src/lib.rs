@@ -10,6 +10,7 @@ mod binding;
 #[allow(unsafe_code)]
 mod body;
 mod error;
+mod freeing;
 mod int64;
 mod mask;
 mod node_info;

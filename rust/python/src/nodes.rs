@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
 use crate::error::undeclared;
+use crate::freeing::free_last;
 use crate::mask::{PyMask, position};
 use crate::node_info::PyNodeInfo;
 use crate::pod::PyPod;
@@ -29,6 +30,15 @@ pub(crate) struct PyNodes {
 struct Seen {
     snapshot: Arc<PodSnapshot>,
     read: Arc<AtomicBool>,
+}
+
+impl Drop for PyNodes {
+    fn drop(&mut self) {
+        free_last(&mut self.nodes, Nodes::len);
+        if let Some(pods) = &mut self.pods {
+            free_last(&mut pods.snapshot, PodSnapshot::len);
+        }
+    }
 }
 
 impl PyNodes {
@@ -169,10 +179,9 @@ impl PyNodes {
             snapshot: pods.0.clone(),
             read: Arc::default(),
         };
-        Self {
-            pods: Some(seen),
-            ..self.with(self.nodes.clone())
-        }
+        let mut nodes = self.with(self.nodes.clone());
+        nodes.pods = Some(seen);
+        nodes
     }
 
     #[getter]

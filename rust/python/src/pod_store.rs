@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::error::Unreadable;
+use crate::freeing::free_last;
 use crate::int64;
 use crate::mask::PyMask;
 use crate::nodes::PyNodes;
@@ -113,6 +114,12 @@ impl PyPodStore {
 
 #[pyclass(name = "PodSnapshot", module = "kubextend.core", frozen)]
 pub(crate) struct PyPodSnapshot(pub(crate) Arc<PodSnapshot>);
+
+impl Drop for PyPodSnapshot {
+    fn drop(&mut self) {
+        free_last(&mut self.0, PodSnapshot::len);
+    }
+}
 
 #[pymethods]
 impl PyPodSnapshot {

@@ -10,6 +10,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::error::Unreadable;
+use crate::freeing::free;
 use crate::pod::PyPod;
 
 /// Replaces the content of a store by one list, and returns the list's resourceVersion.
@@ -26,7 +27,21 @@ where
 }
 
 /// A list that is read page by page; None once it is committed.
-struct Pending<S: Watched>(Mutex<Option<Relist<S>>>);
+struct Pending<S>(Mutex<Option<Relist<S>>>)
+where
+    S: Watched<Object: Send + Sync> + Send + Sync;
+
+impl<S> Drop for Pending<S>
+where
+    S: Watched<Object: Send + Sync> + Send + Sync,
+{
+    fn drop(&mut self) {
+        let relist = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(relist) = relist.take() {
+            free(relist);
+        }
+    }
+}
 
 impl<S> Pending<S>
 where

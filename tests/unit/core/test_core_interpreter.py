@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import core_world as world
+import pod_world as pods
 import pytest
 
 from kubextend import core, errors
@@ -62,6 +63,49 @@ def test_another_thread_goes_on_while_a_large_body_is_read() -> None:
     # that others want too makes a round longer, and a few of them odd.
     rounds = sorted(turns_while(lambda: core.read_args(body)) for _ in range(7))
     assert rounds[3] > 10, rounds
+
+
+def uncommitted() -> object:
+    relist = core.PodStore().relist()
+    relist.page(pods.listed([pods.pod(f"p{number}", node="n") for number in range(1000)]))
+    return relist
+
+
+def outlived() -> object:
+    """Return a snapshot whose pods the store does not have any more."""
+    store = core.PodStore()
+    store.replace(pods.listed([pods.pod(f"p{number}", node="n") for number in range(1000)]))
+    snapshot = store.snapshot()
+    store.replace(pods.listed([]))
+    store.snapshot()
+    return snapshot
+
+
+def answered() -> object:
+    return core.read_args(world.full([world.node(f"n{number}") for number in range(5000)]))
+
+
+def brought() -> object:
+    nodes = world.nodes_of(*(world.node(f"n{number}") for number in range(1000)))
+    return nodes.with_pods(core.PodStore().snapshot())
+
+
+@pytest.mark.parametrize("make", [uncommitted, outlived, answered, brought])
+def test_another_thread_goes_on_while_many_pods_or_nodes_are_freed(
+    make: Callable[[], object],
+) -> None:
+    last = []
+    interval = sys.getswitchinterval()
+    try:
+        # A thread that needs the interpreter gets it only if the other gives it away.
+        sys.setswitchinterval(3600)
+        for _ in range(1000):
+            last.append(make())
+            if turns_while(last.clear):
+                return
+    finally:
+        sys.setswitchinterval(interval)
+    pytest.fail("no other thread acted in any of a thousand times")
 
 
 def test_threads_share_a_store_and_every_answer_is_right() -> None:
