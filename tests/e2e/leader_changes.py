@@ -106,7 +106,10 @@ class Changes:
         return gap_s
 
     def _change(self, kind: str) -> None:
-        self.report.faults += self._replicas.change(kind)
+        try:
+            self.report.faults += self._replicas.change(kind)
+        except Exception as error:  # noqa: BLE001  nobody sees what a thread raises
+            self.report.faults.append(f"{kind}: {type(error).__name__}: {error}")
 
     def _placed(self, namespace: str) -> bool:
         return all(each["spec"].get("nodeName") for each in self._api.pods(namespace))
