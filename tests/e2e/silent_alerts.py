@@ -51,7 +51,7 @@ def main() -> None:
             "seconds": seconds,
             "bound_pods": bound,
             "alerts": len(alerts()),
-            "scrapes": prometheus.value('count_over_time(up{job="kubextend"}[2h])'),
+            "answered_scrapes": prometheus.value('sum_over_time(up{job="kubextend"}[2h])'),
             "alerts_that_fired": len(fired),
         }
         say(json.dumps(figures))

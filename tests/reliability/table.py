@@ -30,7 +30,7 @@ class Row:
         rust: tests of the core, as ``file::beginning of the name``.
         command: a program that exits with 0 if all is well, and may print its figures as JSON in
             its last line.
-        goals: a bound for each figure that has a goal, such as ``<= 2``.
+        goals: a bound for each figure that has a goal, such as ``<= 2``, or ``>= 1, <= 2``.
         quiet: whether the figures mean little while other programs use the processors.
         note: what the verdict adds, such as a part of the row that kubextend leaves to others.
         absent: why there is nothing to run; empty where there is.
@@ -58,12 +58,15 @@ def rows() -> list[Row]:
 
 
 def meets(value: float, bound: str) -> bool:
-    """Return whether a figure keeps its bound, such as ``<= 2``.
+    """Return whether a figure keeps its bound, such as ``<= 2``, or ``>= 1, <= 2`` for both ends.
 
     Raises: ValueError: the bound is no comparison with a number.
     """
-    found = re.fullmatch(r"(<=|>=|==) (-?[0-9.]+)", bound)
-    if found is None:
-        message = f"no bound of a figure: {bound!r}"
-        raise ValueError(message)
-    return _COMPARISONS[found[1]](value, float(found[2]))
+    kept = True
+    for each in bound.split(", "):
+        found = re.fullmatch(r"(<=|>=|==) (-?[0-9.]+)", each)
+        if found is None:
+            message = f"no bound of a figure: {bound!r}"
+            raise ValueError(message)
+        kept = kept and _COMPARISONS[found[1]](value, float(found[2]))
+    return kept

@@ -36,7 +36,15 @@ def test_a_bound_can_be_compared_with_and_belongs_to_a_program(row: Row) -> None
 
 @pytest.mark.parametrize(
     ("value", "bound", "kept"),
-    [(2, "<= 2", True), (2.1, "<= 2", False), (0, "== 0", True), (9, ">= 10", False)],
+    [
+        (2, "<= 2", True),
+        (2.1, "<= 2", False),
+        (0, "== 0", True),
+        (9, ">= 10", False),
+        (0, ">= 1, <= 2", False),
+        (2, ">= 1, <= 2", True),
+        (3, ">= 1, <= 2", False),
+    ],
 )
 def test_a_figure_keeps_its_bound_or_misses_it(value: float, bound: str, kept: bool) -> None:
     assert meets(value, bound) is kept
