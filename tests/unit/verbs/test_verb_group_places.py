@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from group_world import FULL, Cluster, Room, member
-from verb_world import Scores, counted, names_request, watch_event
+from verb_world import Scores, counted, group_preempt_request, names_request, watch_event
 
 from kubextend import core
 from kubextend.errors import ClusterError
@@ -20,6 +20,7 @@ from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 from kubextend.profile import WaitingPods
+from kubextend.verbs import group_places
 from kubextend.verbs.group_places import GroupPlaces
 from skipping_loop import run, skip, until
 
@@ -193,12 +194,12 @@ def test_a_member_that_is_asked_about_first_again_begins_a_pass_without_its_earl
     assert cluster.filter_passes(["m2", "m1"]) == {"m2": "n0", "m1": "n1"}
 
 
-def preempting() -> Cluster:
-    """Return a node with a victim, a pod that preempts, and a member that is chosen for the node.
+def preempting(nodes: tuple[str, ...] = ("n0",)) -> Cluster:
+    """Return nodes, a pod that preempts, and on n0 a victim and the place of a member.
 
-    The node has room for one pod.
+    A node has room for one pod.
     """
-    cluster = Cluster(nodes=("n0",), room=Room({"n0": 2}))
+    cluster = Cluster(nodes=nodes, room=Room({"n0": 2}))
     cluster.create(["victim", "preempts"], group="")
     cluster.seen_bound("victim", "n0")
     cluster.create(["m0"])
@@ -257,6 +258,39 @@ def test_a_pod_that_is_offered_no_node_because_of_bound_members_is_not_tried_aga
     cluster.room.places = {"n0": 1}
     assert offered(cluster) == []
     assert woken_in(cluster, 1.0) == []
+
+
+def test_a_pod_whose_candidate_a_member_took_during_the_request_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(nodes=("n0",), room=Room({"n0": 2}))
+    cluster.create(["victim", "preempts"], group="")
+    cluster.seen_bound("victim", "n0")
+    cluster.create(["m0"])
+    places = cluster.verbs._places
+    look = places.pods_with_places
+
+    def look_later(*args: Any) -> core.PodSnapshot | None:
+        monkeypatch.undo()
+        assert cluster.filter("m0") == ["n0"]
+        cluster.room.places = {"n0": 1}
+        return look(*args)
+
+    monkeypatch.setattr(places, "pods_with_places", look_later)
+    assert offered(cluster) == []
+    assert woken_in(cluster, 0.6) == ["preempts"]
+
+
+def test_a_pod_is_tried_again_for_a_member_though_another_candidate_cannot_be_named() -> None:
+    # The answer names no victims on other nodes, so nothing is offered for n1.
+    cluster = preempting(("n0", "n1"))
+    victims = {
+        "n0": {"uid-of-victim": "n0"},
+        "n1": {"uid-of-beside": "n1", "uid-of-victim": "n0"},
+    }
+    body = group_preempt_request(victims, cluster.manifests["preempts"])
+    assert json.loads(cluster.verbs.preempt(body)) == {"NodeNameToMetaVictims": {}}
+    assert woken_in(cluster, 0.6) == ["preempts"]
 
 
 def test_a_wait_for_one_group_ends_no_pass_that_came_later(
@@ -649,3 +683,76 @@ def test_a_run_that_was_given_up_takes_no_place() -> None:
     places.take(late, "n0")
     assert places.groups_on(pod, "n0") == []
     assert places._counting_for(store.pods()[0]) == []
+
+
+def two_members_and_a_lone_pod() -> tuple[core.Pod, ...]:
+    store = core.PodStore()
+    for each in (member("m0"), member("m1"), member("lone", group="")):
+        store.apply(watch_event("ADDED", each))
+    by_name = {pod.name: pod for pod in store.pods()}
+    return by_name["m0"], by_name["m1"], by_name["lone"]
+
+
+def test_a_member_that_is_asked_about_again_after_a_bind_began_ends_no_place_of_the_others() -> (
+    None
+):
+    first, second, lone = two_members_and_a_lone_pod()
+    places = GroupPlaces()
+    places.take(places.ask(first), "n0")
+    places.take(places.ask(second), "n1")
+    # The bind of the first is refused, and the second's is still to come.
+    places.bind_begins(first.uid)
+    places.ask(first)
+    assert places.groups_on(lone, "n1") == ["ml/g"]
+
+
+def test_a_member_of_a_pass_that_was_bound_does_not_see_places_of_later_passes() -> None:
+    first, second, _ = two_members_and_a_lone_pod()
+    places = GroupPlaces()
+    places.take(places.ask(first), "n0")
+    places.bind_begins(first.uid)
+    places.take(places.ask(second), "n1")
+    assert places.groups_on(second, "n0") == ["ml/g"]
+    assert places.groups_on(first, "n1") == []
+
+
+def test_a_pass_goes_on_where_a_further_member_was_asked_about_during_the_wait() -> None:
+    now = [0.0]
+    first, second, lone = two_members_and_a_lone_pod()
+    places = GroupPlaces(lambda: now[0])
+    places.take(places.ask(first), "n0")
+    undecided = places.undecided(lone)
+    now[0] += 0.4
+    places.take(places.ask(second), "n1")
+    now[0] += 0.1
+    places.decide(undecided)
+    assert places.groups_on(lone, "n0") == ["ml/g"]
+
+
+def test_nobody_takes_a_place_between_the_look_at_a_node_and_the_act() -> None:
+    first, second, _ = two_members_and_a_lone_pod()
+    places = GroupPlaces()
+    others = places.ask(first)
+    places.ask(second)
+    done: list[str] = []
+
+    def take() -> None:
+        places.take(others, "n0")
+        done.append("another thread took the node")
+
+    taker = threading.Thread(target=take)
+
+    def look() -> None:
+        taker.start()
+        # Without a lock the thread ends now.
+        taker.join(0.2)
+
+    assert places.if_unchanged(second, "n0", None, look, lambda: done.append("acted"))
+    taker.join()
+    assert done == ["acted", "another thread took the node"]
+
+
+def test_no_member_after_the_most_of_a_pass_gets_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_places, "_MOST_MEMBERS", 2)
+    cluster = Cluster()
+    assert len(cluster.filter_passes(cluster.create(names(4)))) == 2
