@@ -6,11 +6,13 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kubextend import cluster
 from kubextend.cluster import port_forward
+from kubextend.cluster.api_call import Call
 from kubextend.cluster.client import Cluster
 from kubextend.errors import ClusterError
 
@@ -69,3 +71,30 @@ def test_an_api_that_does_not_answer_is_given_up(
 def test_a_service_is_named_by_names_alone(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="is no name of a Service"):
         cluster.ready_pods(connected(tmp_path, 9), "a", "b/../c")
+
+
+class Slices:
+    """Stands in for an API with an EndpointSlice."""
+
+    def __init__(self, *endpoints: dict[str, Any]) -> None:
+        self._endpoints = endpoints
+
+    def request(self, _: Call) -> bytes:
+        return json.dumps({"items": [{"endpoints": self._endpoints}]}).encode()
+
+
+def endpoint(name: str, kind: str = "Pod", **conditions: bool) -> dict[str, Any]:
+    return {"targetRef": {"kind": kind, "name": name}, "conditions": conditions}
+
+
+def test_the_pods_of_a_service_are_those_that_are_ready_or_of_which_nothing_is_known() -> None:
+    # The API's reference: "ready: a nil value should be interpreted as true".
+    slices: Any = Slices(
+        endpoint("unknown"),
+        endpoint("not-ready", ready=False),
+        endpoint("node", "Node", ready=True),
+        endpoint("b", ready=True),
+        endpoint("a", ready=True),
+        {"conditions": {"ready": True}},
+    )
+    assert cluster.ready_pods(slices, "ns", "kubextend") == ["a", "b", "unknown"]

@@ -222,3 +222,30 @@ def test_a_plugin_that_cannot_say_what_is_lacking_is_told_with_its_reason(
     said = [dict(zip(("plugin", "reason", "lacks"), each, strict=True)) for each in lacks]
     given.decisions.update(nearest=[{"node": "n", "lacks": said}])  # type: ignore[attr-defined]
     assert explain(given).unblock == [line]
+
+
+def test_the_nodes_that_count_are_those_of_the_last_filter_call() -> None:
+    attempts = [{"calls": [call(nodes=rejected(number))]} for number in (3, 1)]
+    found = explain(facts(OURS, decisions={"kubextend": SERVER, "attempts": attempts}))
+    assert found.sentence == "kubextend rejected 3 nodes: P 3 nodes: no ssd"
+
+
+def test_the_newest_event_of_a_failed_scheduling_counts_where_the_pod_has_no_message() -> None:
+    events = [{"reason": "FailedScheduling", "note": note} for note in (THEIRS, DOWN)]
+    assert explain(facts(events=[*events, {"reason": "Pulled"}])).cause is Cause.NOT_REACHED
+
+
+@pytest.mark.parametrize("unreached", ["", "connection refused"])
+def test_whether_kubextend_was_asked_about_a_pod_is_said_only_where_kubextend_answers(
+    unreached: str,
+) -> None:
+    given = {"decisions": None, "unreached": unreached} if unreached else {}
+    said = "kubextend was not asked about the pod" in explain(facts(THEIRS, **given)).sentence
+    assert said is not bool(unreached)
+
+
+def test_a_kubextend_that_does_not_answer_is_not_said_to_have_no_queue() -> None:
+    gated = {"schedulingGates": [{"name": "kubextend.dev/queue"}]}
+    found = explain(facts(spec=gated, decisions=None, unreached="connection refused"))
+    assert found.cause is Cause.QUEUE_GATE
+    assert "no queue" not in found.sentence

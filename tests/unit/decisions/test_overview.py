@@ -87,6 +87,19 @@ def test_a_pod_for_which_a_plugin_fails_has_failed() -> None:
     assert "Raises" in pod["said"]
 
 
+def test_a_pod_that_is_scored_though_its_filter_failed_has_failed() -> None:
+    # kube-scheduler goes on without the filters of an extender that is ignorable.
+    class Scores(Raises):
+        def score_nodes(self, _state: object, _pod: core.Pod, nodes: core.Nodes) -> list[int]:
+            return [0] * len(nodes)
+
+    cluster = Cluster(Scores(), nodes=2)
+    pod = make_pod("p")
+    assert cluster.filter(pod).error
+    cluster.prioritize(pod)
+    assert (only_pod(cluster)["verb"], only_pod(cluster)["state"]) == ("prioritize", "Failed")
+
+
 def test_a_pod_is_bound_or_not_and_filter_repeats_what_permit_said() -> None:
     cluster = Cluster(AtPermit(), nodes=1)
     cluster.bind(make_pod("good"), "node-0")

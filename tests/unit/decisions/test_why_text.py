@@ -1,6 +1,7 @@
 """What `kubextend why` prints, and the files that it reads again."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import Any, cast
 import pytest
 from click.testing import CliRunner
 
-from kubextend import cli, config, why
+from kubextend import cli, cluster, config, why
 from kubextend.cli import main
 from kubextend.cluster.api_call import Call, RefusedError
 from kubextend.config.admission_rules import RuleDecision, compile_rules
@@ -232,6 +233,34 @@ def test_a_server_that_cannot_be_asked_is_said(tmp_path: Path) -> None:
         why.Server("file:///etc/passwd").get("/decisions", {})
     with pytest.raises(KubextendError, match="cannot be read"):
         why.Server("http://127.0.0.1:9", token_file=str(tmp_path / "none")).get("/x", {})
+
+
+def test_calls_are_printed_with_the_newest_first(tmp_path: Path) -> None:
+    filtered, bound = call() | {"at": "00:00:01Z"}, call() | {"at": "00:00:02Z", "verb": "bind"}
+    earlier = call() | {"at": "00:00:00Z"}
+    known = facts(attempts=[{"calls": [filtered, bound]}, {"calls": [earlier]}])
+    output = printed(capture(tmp_path / "c.json", known))
+    assert re.findall(r"^ *(00:00:\d\d)Z", output, re.MULTILINE) == [
+        "00:00:02",
+        "00:00:01",
+        "00:00:00",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "asked"), [({"metadata": {"uid": "u"}}, "u"), (None, "shop/web")]
+)
+def test_kubextend_is_asked_by_the_uid_of_the_pod_that_there_is_now(
+    manifest: Any, asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Asked:
+        def get(self, path: str, query: dict[str, str]) -> Any:
+            return {"path": path, **query}
+
+    monkeypatch.setattr(cluster, "read_manifest", lambda *_: manifest)
+    monkeypatch.setattr(cluster, "pod_events", lambda *_: [])
+    known = why.gathered("shop", "web", cast("Any", Asked()), lambda: cast("Any", None), "gate")
+    assert known.decisions == {"path": "/decisions", "pod": asked}
 
 
 def test_of_several_replicas_the_one_with_a_record_is_asked(

@@ -170,12 +170,30 @@ def test_the_last_four_attempts_are_kept_newest_first() -> None:
     assert [each["calls"][0]["nodes"]["nodes"] for each in attempts] == [1, 2, 2, 2]
 
 
-def pod_of(name: str, namespace: str = "ns", size: int = 0) -> core.Pod:
+def test_the_nodes_that_are_told_are_those_of_the_last_attempt() -> None:
+    cluster = Cluster(LabelMatch, nodes=2, args={"LabelMatch": RULES})
+    pod = make_pod("a")
+    cluster.filter(pod)
+    cluster.filter(pod, ["node-1"])
+    (node,) = (reader_of(cluster).nodes(pod.uid, {}) or {})["items"]  # type: ignore[misc]
+    assert node["node"] == "node-1"
+
+
+def test_of_two_pods_of_one_name_the_one_with_the_later_call_is_found() -> None:
+    decisions = Decisions(MOST_BYTES)
+    for uid in ("before", "recreated"):
+        decisions.add(pod_of("a", uid=uid), VerbCall("filter"))
+    found = decisions.find(namespace="ns", name="a")
+    assert found is not None
+    assert found.pod.uid == "recreated"
+
+
+def pod_of(name: str, namespace: str = "ns", size: int = 0, uid: str = "") -> core.Pod:
     annotations = {"a": "x" * size}
     metadata = {
         "name": name,
         "namespace": namespace,
-        "uid": f"u-{name}",
+        "uid": uid or f"u-{name}",
         "annotations": annotations,
     }
     event = json.dumps({"type": "ADDED", "object": {"metadata": metadata, "spec": {}}})
@@ -318,6 +336,10 @@ def test_the_nodes_of_two_hundred_calls_a_second_are_kept_and_then_as_time_passe
     now[0] += 0.5
     turns = [decisions._has_turn(("filter", False)) for _ in range(300)]
     assert turns.count(True) == 100
+    # What nobody used for a while is not saved up.
+    now[0] += 60.0
+    turns = [decisions._has_turn(("filter", False)) for _ in range(300)]
+    assert turns.count(True) == 200
 
 
 def test_calls_about_large_pods_do_not_wait_uncounted() -> None:
