@@ -4,11 +4,13 @@ What it finds on a real cluster is in tests/e2e.
 """
 
 import json
+import ssl
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -20,18 +22,21 @@ from kubextend.cluster.api_call import Call, RefusedError, UnreachableError
 from kubextend.config.admission_policies import policies
 from kubextend.config.admission_rules import compile_rules
 from kubextend.config.kube_versions import KubeVersion
-from kubextend.doctor import CHECKS, Examined, Verdict, examine
+from kubextend.doctor import CHECKS, Examined, Verdict, cluster_checks, examine, server_checks
 from kubextend.doctor.cluster_checks import (
     admission_policies,
     clock,
     gates,
     informers,
     leases,
+    metric_sources,
     scheduler_names_of_pods,
 )
 from kubextend.doctor.configuration_checks import kube_version, scheduler_file
+from kubextend.doctor.server_checks import certificate_end, same_configuration, verbs_served
 from kubextend.framework.known_plugins import KnownPlugins
 from kubextend.plugins import IN_TREE
+from kubextend.prometheus.vector import Vector
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -349,6 +354,128 @@ def test_a_tenant_who_makes_up_names_floods_no_report(check: Any, tmp_path: Path
     messages = [message for _, message, _ in check(examined)]
     assert len(messages) == 20
     assert messages[0].startswith("2 pods")
+
+
+def waiting_pod(scheduler: str, *gates: str, age: timedelta = timedelta()) -> SimpleNamespace:
+    created = (datetime.now(UTC) - age).isoformat()
+    return SimpleNamespace(
+        scheduler_name=scheduler, scheduling_gates=[*gates], creation_timestamp=created
+    )
+
+
+def test_the_gate_of_the_queue_is_in_order_on_the_pods_of_a_queue_alone(tmp_path: Path) -> None:
+    queue = {"queueSort": {"enabled": [{"name": "PrioritySort"}]}}
+    examined = Examined(loaded(tmp_path, cluster={}, profiles=[{"plugins": queue}]))
+    vars(examined)["pending_pods"] = [
+        waiting_pod(name, "kubextend.dev/queue") for name in ("default-scheduler", "trains")
+    ]
+    [problem] = gates(examined)
+    assert problem.verdict is Verdict.ERROR
+    assert problem.message.startswith("1 pods of trains have the gate kubextend.dev/queue")
+
+
+@pytest.mark.parametrize(("minutes", "told"), [(59, False), (61, True)])
+def test_the_gate_of_another_controller_is_told_after_an_hour(
+    minutes: int, told: bool, tmp_path: Path
+) -> None:
+    examined = Examined(loaded(tmp_path))
+    pod = waiting_pod("default-scheduler", "example.com/quota", age=timedelta(minutes=minutes))
+    vars(examined)["pending_pods"] = [pod]
+    assert [problem.verdict for problem in gates(examined)] == [Verdict.WARNING] * told
+
+
+def test_the_default_scheduler_is_no_misspelt_name(tmp_path: Path) -> None:
+    profiles = [{"schedulerName": "default-scheduler-2"}]
+    examined = Examined(loaded(tmp_path, profiles=profiles))
+    vars(examined)["pending_pods"] = [
+        waiting_pod(name) for name in ("default-scheduler", "default-scheduler-3")
+    ]
+    [problem] = scheduler_names_of_pods(examined)
+    assert problem.message.startswith("1 pods wait for the scheduler default-scheduler-3")
+
+
+@pytest.mark.parametrize(
+    ("measured", "verdict", "text"),
+    [
+        (("a", "b"), None, ""),
+        # A machine that is no node of this cluster.
+        (("a", "b", "c"), None, ""),
+        (("a",), Verdict.WARNING, "Load has no number for the nodes b"),
+        (("10.0.0.1",), Verdict.ERROR, "no series of Load names a node of the cluster: 10.0.0.1"),
+    ],
+)
+def test_every_node_needs_a_number_of_prometheus(
+    measured: tuple[str, ...],
+    verdict: Verdict | None,
+    text: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = SimpleNamespace(
+        refresh=lambda: True,
+        latest=lambda _: Vector(dict.fromkeys(measured, 1.0)),
+        query=SimpleNamespace(label=SimpleNamespace(key="instance")),
+    )
+    monkeypatch.setattr(cluster_checks, "_sources", lambda _: [("Load", source)])
+    monkeypatch.setattr(cluster, "list_node_names", lambda _: frozenset({"a", "b"}))
+    examined = Examined(loaded(tmp_path))
+    examined.__dict__["api"] = Api()
+    found = [(problem.verdict, problem.message) for problem in metric_sources(examined)]
+    assert found == ([(verdict, text)] if verdict else [])
+
+
+@pytest.mark.parametrize(("days", "told"), [(-1, True), (6, True), (8, False)])
+def test_a_certificate_is_told_a_week_before_its_end(
+    days: int, told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = datetime.now(UTC) + timedelta(days=days)
+    sock = Mock(spec=ssl.SSLSocket)
+    sock.getpeercert.return_value = {"notAfter": f"{ends:%b %d %H:%M:%S %Y} GMT"}
+    monkeypatch.setattr(server_checks, "_connected", lambda _: Mock(sock=sock))
+    ca_file = tmp_path / "ca.pem"
+    ca_file.touch()
+    extender = {"urlPrefix": "https://127.0.0.1:1", "tlsConfig": {"caFile": str(ca_file)}}
+    found = list(certificate_end(Examined(loaded(tmp_path, extender=extender))))
+    assert [problem.verdict for problem in found] == [Verdict.WARNING] * told
+
+
+@pytest.mark.parametrize(
+    ("served", "status", "said"),
+    [
+        (("filter", "preempt"), 404, []),
+        (("filter", "preempt", "bind"), 404, ["serves bind"]),
+        (("preempt",), 404, ["does not serve filter"]),
+        # Nobody answers: another check says so.
+        ((), 0, []),
+    ],
+)
+def test_a_verb_that_is_served_or_missing_against_the_configuration_is_told(
+    served: tuple[str, ...],
+    status: int,
+    said: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def answer(_: Examined, path: str) -> tuple[int, str]:
+        return (405 if path.rsplit("/", 1)[1] in served else status), ""
+
+    monkeypatch.setattr(server_checks, "_answer", answer)
+    found = list(verbs_served(Examined(loaded(tmp_path))))
+    assert [problem.message for problem in found] == [
+        f"the kubextend that runs {each}, other than the configuration says" for each in said
+    ]
+
+
+@pytest.mark.parametrize(("compiles", "follows"), [(False, True), (True, False)])
+def test_another_configuration_is_followed_only_where_no_rule_is_compiled(
+    compiles: bool, follows: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = 'kubextend_configuration_info{sha256="0"} 1\n'
+    monkeypatch.setattr(server_checks, "_answer", lambda *_: (200, page))
+    given = loaded(tmp_path)
+    [problem] = same_configuration(with_admission(given) if compiles else Examined(given))
+    assert ("takes over changed profiles by itself" in problem.hint) is follows
+    assert ("does not follow its file" in problem.hint) is not follows
 
 
 def test_the_command_prints_json_and_exits_with_1_for_an_error(tmp_path: Path) -> None:

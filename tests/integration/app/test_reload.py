@@ -53,7 +53,8 @@ class File:
             tree = json.loads(data)
         except json.JSONDecodeError as error:
             raise ConfigError([Issue("", str(error))]) from error
-        return config.parse(tree, known=known_plugins({"Tells": Tells, "Counts": Counts}))
+        known = {"Tells": Tells, "Counts": Counts, "Claims": Claims, "Details": Details}
+        return config.parse(tree, known=known_plugins(known))
 
 
 class Tells:
@@ -89,6 +90,23 @@ class Tells:
         self.calls.append("score")
         self.states.append(state)
         return [0] * len(nodes)
+
+
+class Plain:
+    def filter_nodes(
+        self, _state: CycleState, _pod: core.Pod, _nodes: core.Nodes
+    ) -> Sequence[Rejection]:
+        return []
+
+
+class Claims(Plain):
+    name = "Claims"
+    informers = ("persistentvolumeclaims",)
+
+
+class Details(Plain):
+    name = "Details"
+    needs_details = True
 
 
 def loaded(file: File) -> ExtenderConfiguration:
@@ -557,6 +575,25 @@ def test_a_replaced_plugin_is_stopped_once_no_pod_is_bound_with_it() -> None:
     asyncio.run(scenario())
 
 
+def test_no_plugin_is_stopped_while_one_of_the_replaced_profiles_binds_a_pod() -> None:
+    server = Server(File(telling(), telling("other")))
+    idle, busy = profiles = [*server.verbs.profiles.by_scheduler_name.values()]
+    binds = [True, True, False]
+    stopped: list[object] = []
+
+    async def sleep(_: float) -> None:
+        assert stopped == []
+
+    async def stop(plugin: object) -> None:
+        assert not binds
+        stopped.append(plugin)
+
+    server.verbs.bind.uses = lambda each: each is busy and binds.pop(0)  # type: ignore[method-assign]
+    server.reloader.sleep, server.reloader.stop = sleep, stop
+    asyncio.run(server.reloader._retire(profiles))
+    assert stopped == [*idle.plugins, *busy.plugins]
+
+
 def test_pods_that_were_rejected_are_tried_again() -> None:
     woken = Woken()
     verbs = app.build_verbs(loaded(File(wants("red"))), ClusterPorts(activator=woken))
@@ -578,6 +615,24 @@ def test_what_needs_a_restart_is_listed_with_its_path() -> None:
         "queue.window",
     ]
     assert why_restart(old, loaded(File(wants("green")))) == []
+
+
+@pytest.mark.parametrize(
+    ("plugin", "why"),
+    [
+        ("Claims", "a plugin of a changed profile has informers"),
+        ("Details", "the plugins need other parts of pods and nodes"),
+    ],
+)
+def test_a_plugin_for_which_kubextend_watches_more_comes_and_goes_with_a_restart(
+    plugin: str, why: str
+) -> None:
+    enabled = {"plugins": {"filter": {"enabled": [{"name": plugin}]}}}
+    with_plugin, without = (loaded(File(each, cluster={})) for each in (enabled, wants("red")))
+    for old, new in ((with_plugin, without), (without, with_plugin)):
+        (issue,) = why_restart(old, new)
+        assert issue.path == "profiles"
+        assert issue.message.startswith(why)
 
 
 def test_requests_beside_100_changes_of_the_file_are_answered_by_one_policy_each() -> None:

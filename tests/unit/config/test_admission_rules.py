@@ -135,14 +135,15 @@ def test_points_of_one_selector_are_added_and_points_for_all_or_none_are_left_ou
     assert rules.preferred == {(("x", "Exists", ()),): 30}
 
 
-def test_equal_points_of_two_selectors_of_pods_are_told_apart() -> None:
-    scores = [("a", "x", 10), ("b", "x", 10), ("c", "x", 20)]
+def test_equal_points_of_several_selectors_of_pods_are_told_apart() -> None:
+    scores = [("a", "x", 10), ("b", "x", 10), ("c", "x", 20), ("d", "x", 10)]
     found = compiled(label_match(scores=scores))
     x = ("x", "Exists", ())
     assert [dict(rules.preferred) for rules in found.pod_rules] == [
         {(x,): 10},
         {(x, x): 10},
         {(x,): 20},
+        {(x, x, x): 10},
     ]
 
 
@@ -197,6 +198,19 @@ def test_more_filters_for_one_selector_than_kube_apiserver_takes_are_called() ->
     found = filters_of(1, 11)
     assert "have 11 required labels of nodes" in only_called(found)
     assert found.rest.verbs == ("filter", "preempt")
+
+
+@pytest.mark.parametrize(("labels", "called"), [(9, False), (10, True)])
+def test_the_filters_of_all_plugins_for_one_selector_count_together(
+    labels: int, called: bool
+) -> None:
+    filters = [{"nodeSelector": f"n{each}", "reason": "no"} for each in range(labels)]
+    found = compiled(profile("LabelMatch", "Half", args={"filters": filters}))
+    (half,) = (
+        each for each in found.decisions if each[:3] == ("default-scheduler", "Half", "filter")
+    )
+    assert ("have 11 required labels of nodes" in half.why_called) is called
+    assert [len(rules.required) for rules in found.pod_rules] == [10]
 
 
 @pytest.mark.parametrize(
