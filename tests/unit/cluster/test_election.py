@@ -62,6 +62,18 @@ def test_a_leader_that_cannot_renew_ceases_before_another_may_begin(world: World
     assert world.leases.spec["leaseTransitions"] == 1
 
 
+def test_a_lease_is_not_renewed_by_who_changes_its_labels(world: World) -> None:
+    first, second = world.candidate("a"), world.candidate("b")
+    first.attempt()
+    assert world.leases.lease is not None
+    for number in range(16):
+        world.leases.lease["metadata"]["labels"] = {"changed": str(number)}
+        world.leases.lease["metadata"]["resourceVersion"] = f"other-{number}"
+        second.attempt()
+        assert second.leads is (number == 15)
+        world.clock.pass_s(1)
+
+
 def test_a_leader_leads_for_ten_seconds_from_when_it_asked(world: World) -> None:
     first = world.candidate("a")
     # The lease is read, which shows that there is none, and made.

@@ -282,6 +282,15 @@ def test_a_leader_that_resigns_lets_its_binds_end_and_then_gives_the_lease_back(
     assert replica.leader.why_over(1) == NOT_LEADER
 
 
+def test_a_leader_that_resigns_is_not_ready_until_its_label_is_removed(replica: Replica) -> None:
+    replica.takes_over()
+    assert replica.leader.why_not_ready() == ""
+    replica.leader.resign()
+    assert "is not yet removed" in replica.leader.why_not_ready()
+    replica.leader.turn()
+    assert replica.leader.why_not_ready() == ""
+
+
 def test_a_leader_that_cannot_remove_its_label_gives_the_lease_back_all_the_same(
     world: World, replica: Replica
 ) -> None:

@@ -224,6 +224,23 @@ def test_an_object_of_many_values_is_indexed_anew_with_few_comparisons() -> None
     assert compared < 10_000
 
 
+def test_an_object_whose_value_changes_is_found_by_the_old_or_the_new_one_at_any_time() -> None:
+    class Value:
+        """A value that looks into the store whenever the index handles the value."""
+
+        def __hash__(self) -> int:
+            seen.append(names(store.by_index("owner", "old")))
+            return 1
+
+    store, seen, new = listed(claim("a", owner="old")), list[list[str]](), Value()
+    values: dict[str, Any] = {"old": "old", "new": new}
+    store.add_index("owner", lambda found: [values[found["spec"]["owner"]]], lambda _: None)
+    store.apply(event("MODIFIED", claim("a", version="2", owner="new")))
+    assert seen
+    assert all(each == ["a"] for each in seen)
+    assert names(store.by_index("owner", new)) == ["a"]
+
+
 def test_an_index_that_raises_tells_and_leaves_the_object_out() -> None:
     store = listed(claim("a", size=1), claim("b"))
     errors: list[Exception] = []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
+from functools import partial
 from queue import SimpleQueue
 from types import NoneType
 from typing import TYPE_CHECKING, cast
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from kubextend.cluster import UnreachableError, write_queue
-from kubextend.cluster.api_call import Call
+from kubextend.cluster.api_call import Call, RefusedError
 from kubextend.cluster.write_queue import TokenBucket, WaitingWrites, Write, WriteQueue
 
 if TYPE_CHECKING:
@@ -195,6 +197,62 @@ def test_the_log_says_that_calls_are_dropped_once_until_none_waits(
             world.now_s += 1
     finally:
         world.queue.stop()
+
+
+def refuse(name: str, status: int) -> None:
+    raise RefusedError(Call("PATCH", name, 1.0), status, "no")
+
+
+def test_trouble_is_said_again_after_a_call_that_succeeded(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number, name in enumerate(("first", "second"), 1):
+        world.does[name] = partial(refuse, name, 403)
+        world.put(name)
+        deadline = time.monotonic() + PATIENCE_S
+        while world.queue.stats.failed < number:
+            assert time.monotonic() < deadline, "did not come to hold in time"
+            time.sleep(0.002)
+        world.send(f"after-{name}")
+    assert [record.getMessage() for record in said(caplog)] == [
+        "nothing is sent: PATCH first: 403 no",
+        "nothing is sent: PATCH second: 403 no",
+    ]
+
+
+class Pauses(WaitingWrites):
+    """Notes the pause of each call."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(TokenBucket(1000.0, 1000, clock), 1.0, clock)
+        self.pauses_s: list[float] = []
+        self.last = write("pod", "ns")
+
+    def put(self, write: Write, pause_s: float = 0.0) -> Write | None:
+        self.pauses_s.append(pause_s)
+        self.last = write
+        return super().put(write, pause_s)
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "pauses_s"),
+    [
+        (None, [1.0, 2.0, 4.0]),
+        # A server that asks for a short pause does not ask for more calls.
+        (1.5, [1.5, 2.0, 4.0]),
+        (30.0, [30.0, 30.0, 30.0]),
+    ],
+)
+def test_a_call_is_made_four_times_with_pauses_that_grow_or_that_the_api_asks_for(
+    asked_s: float | None, pauses_s: list[float]
+) -> None:
+    waits = Pauses(Clock())
+    queue = WriteQueue(cast("Cluster", None), waits, name="writes", trouble="nothing is sent")
+    refusal = RefusedError(Call("PATCH", "pod", 1.0), 429, "busy", asked_s)
+    waits.last = replace(waits.last, attempt=1)
+    while not queue.stats.failed:
+        queue._failed(waits.last, refusal)
+    assert waits.pauses_s == pauses_s
 
 
 class Clock:

@@ -146,6 +146,23 @@ def test_no_more_pods_are_held_than_may_be_and_the_next_is_when_one_goes(
     ]
 
 
+def test_a_full_room_is_said_once_until_a_held_pod_leaves(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        held = Holding(WaitingPods(60, 1))
+        for name in ("a", "b"):
+            first = held.add(f"{name}1")
+            for number in (2, 3):
+                await reason_of(held.add(f"{name}{number}"))
+            held.pods.remove(first)
+            first.end()
+
+    asyncio.run(run())
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
+        "pod a/a2 cannot be held",
+        "pod a/b2 cannot be held",
+    ]
+
+
 def test_who_comes_while_it_is_closing_is_sent_back_and_nobody_is_told() -> None:
     async def run() -> None:
         held = Holding(WaitingPods())

@@ -59,3 +59,35 @@ def test_the_most_that_was_in_flight_is_told_once() -> None:
     room.give_back(5)
     assert in_flight.highest_count() == 5
     assert in_flight.highest_count() == 0
+
+
+def test_a_body_of_1_mib_takes_the_reserve_and_a_larger_one_does_not() -> None:
+    mib = 1024 * 1024
+    in_flight = BytesInFlight(4 * mib, reserved_bytes=mib)
+    assert in_flight.room_for(mib) is not in_flight.common
+    assert in_flight.room_for(mib + 1) is in_flight.common
+    in_flight.common.take(3 * mib)
+    assert in_flight.room_for(mib) is not in_flight.common
+    with pytest.raises(RefusedError):
+        in_flight.room_for(mib + 1)
+
+
+def test_a_small_body_that_outgrows_the_reserve_is_not_refused_for_an_older_one() -> None:
+    async def scenario() -> None:
+        in_flight = BytesInFlight(1000, reserved_bytes=100)
+        large, small, other = Share(in_flight), Share(in_flight), Share(in_flight)
+        large.take(500)
+        large.begin()
+        for share, size in ((small, 60), (other, 40)):
+            share.expect(size)
+            share.take(size)
+            share.begin()
+        # The reserve is full, so the small body goes to the other room, where the large one began.
+        small.came(80)
+        assert in_flight.common.count == 580
+        with pytest.raises(RefusedError):
+            large.take(400)
+        assert not small.end()
+        assert in_flight.count == 620
+
+    asyncio.run(scenario())

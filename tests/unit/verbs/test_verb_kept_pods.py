@@ -62,6 +62,10 @@ def test_it_keeps_what_a_plain_list_would(seed: int) -> None:
         if what < 0.2:
             kept.pop(asked.uid)
             model = [each for each in model if each.pod is not asked]
+        elif what < 0.4 and model:
+            lighter = chance.choice(model)
+            lighter.held_bytes //= 10
+            kept.recount(lighter.pod.uid)
         else:
             value = Kept(asked, size)
             gone = kept.put(value)
@@ -81,3 +85,4 @@ def test_it_keeps_what_a_plain_list_would(seed: int) -> None:
             assert gone == expected
         assert list(kept.values()) == model
         assert len(kept) == len(model)
+        assert kept.held_bytes == sum(each.held_bytes for each in model)

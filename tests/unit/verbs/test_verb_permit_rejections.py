@@ -183,6 +183,30 @@ def test_a_rejection_that_comes_again_lasts_twice_as_long_up_to_five_minutes() -
     assert world.filter()["NodeNames"] == ["n", "m"]
 
 
+def test_a_rejection_within_five_minutes_after_the_last_one_ended_is_one_that_comes_again() -> None:
+    world = World()
+    world.remember()
+    world.clock.now_s += 10 + 299
+    world.remember()
+    world.clock.now_s += 19
+    assert world.filter()["NodeNames"] == []
+    world.clock.now_s += 1
+    assert world.filter()["NodeNames"] == ["n", "m"]
+
+
+def test_nobody_is_woken_for_a_replica_that_decides_no_more() -> None:
+    activator = Activator()
+    rejected = unplaced_pods(activator, room_for=2)
+    for name in ("first", "second", "third"):
+        asked = core.read_args(names_request([], pod(name))).pod
+        assert asked is not None
+        rejected.reject_permit(asked, Status.unschedulable(CLOSED))
+    # The first was forgotten for another, and is to be woken at the next turn.
+    rejected.forget_all()
+    rejected.wake_due()
+    assert activator.woken == []
+
+
 def test_the_rejections_remembered_are_bounded_and_the_first_goes() -> None:
     rejected = unplaced_pods(room_for=2)
     for name in ("first", "second", "third"):
