@@ -4,9 +4,11 @@ Source: kubernetes-sigs/scheduler-plugins v0.33.5 pkg/noderesourcetopology
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
+from hashlib import sha256
 from itertools import combinations
 from math import comb
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -45,12 +47,19 @@ _LARGEST_MAX_NUMA_NODES: Final = 1024
 _UNKNOWN_COST: Final = 255
 _NO_COST: Final = 256
 _MOST_COMBINATIONS: Final = 10_000
+# A call with so many comparisons takes less than a second; after 1.6 s, a call counts as hanging.
+_MOST_COMPARISONS: Final = 1_000_000
+_TOO_MUCH_WORK: Final = (
+    f"pod needs more than {_MOST_COMPARISONS:,} comparisons with NUMA zones;"
+    " give it fewer containers or resources"
+)
 _ON_EVERY_NODE: Final = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
 _MAX_NODE_SCORE: Final = 100
 _MILLI: Final = 1000
 
 Amounts: TypeAlias = Mapping[str, int]
 Strategy: TypeAlias = Callable[[Amounts, Amounts, Mapping[str, int]], int]
+Costs: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 class NumaScoringStrategy(ArgsModel):
@@ -79,21 +88,48 @@ class NodeResourceTopologyMatchArgs(ArgsModel):
     scoring_strategy: NumaScoringStrategy = NumaScoringStrategy()
 
 
+class _TooMuchWorkError(KubextendError):
+    """A call has made as many comparisons as it may."""
+
+
+class _Budget:
+    """The comparisons of amounts that one call may still make.
+
+    A pod may have thousands of containers, a cluster thousands of nodes. kubextend takes a call
+    that lasts too long for one that hangs, and then asks the plugin about no pod at all.
+    """
+
+    def __init__(self) -> None:
+        self._left = _MOST_COMPARISONS
+
+    def spend(self, comparisons: int) -> None:
+        """Count comparisons before they are made. Raises: _TooMuchWorkError: they are too many."""
+        self._left -= comparisons
+        if self._left < 0:
+            raise _TooMuchWorkError(_TOO_MUCH_WORK)
+
+
 class _Zone(NamedTuple):
-    """A NUMA zone: its number, the available amounts, and the costs of reaching other zones."""
+    """A NUMA zone: its number, and the available amounts."""
 
     number: int
     available: Amounts
-    costs: Mapping[int, int]
 
 
 class _Topology(NamedTuple):
-    """What the NodeResourceTopology of a node says."""
+    """What the NodeResourceTopology of a node says.
 
+    Attributes:
+        digest: equal for equal topologies.
+        costs: the costs of reaching each zone from each zone.
+    """
+
+    digest: bytes
     policy: str
     scope: str
     max_numa_nodes: int
     zones: Sequence[_Zone]
+    costs: Costs
 
 
 class _Requests(NamedTuple):
@@ -134,6 +170,40 @@ class _Requests(NamedTuple):
             resource in {"cpu", "memory"} or resource.startswith("hugepages-")
         )
 
+    def needs(self) -> "_Needs":
+        """Return what zones need to have for the pod, for the filter."""
+        first: dict[_Need, str] = {}
+        for container, request in zip(self.init_containers, self.init_requests, strict=True):
+            kind = f"{'sidecar' if container.sidecar else 'init'} container"
+            first.setdefault(self._need(request), kind)
+        return _Needs(first, list(map(self._need, self.requests)), self._need(self.of_pod()))
+
+    def _need(self, request: Amounts) -> "_Need":
+        return tuple(
+            (resource, wanted if self.need_room(resource) else 0)
+            for resource, wanted in request.items()
+            if wanted
+        )
+
+
+_Need: TypeAlias = tuple[tuple[str, int], ...]
+"""Resources that a zone needs to have, and how much of each the zone needs to have left."""
+
+
+class _Needs(NamedTuple):
+    """What zones need to have for a pod.
+
+    Attributes:
+        init_containers: each different need of init containers, and the kind of the first one that
+            has it; init containers take no room from each other.
+        containers: the need of each app container.
+        pod: the need of the whole pod.
+    """
+
+    init_containers: Mapping[_Need, str]
+    containers: Sequence[_Need]
+    pod: _Need
+
 
 class NodeResourceTopologyMatch:
     """Lets a pod onto a node whose kubelet can align the pod with one NUMA zone.
@@ -155,57 +225,93 @@ class NodeResourceTopologyMatch:
         self._topologies.on_change(self._forget)
 
     def filter_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[Rejection]:
-        """Return the nodes whose kubelet would refuse the pod by its policy single-numa-node."""
+        """Return the nodes whose kubelet would refuse the pod by its policy single-numa-node.
+
+        If that takes too many comparisons, all nodes are rejected.
+        """
         del state
         requests = _Requests.of(pod)
         named = {resource for resource, _ in _items(requests.of_containers())}
         if pod.qos_class == "BestEffort" and not any(map(_is_device, named)):
             return []
-        on_some = {each: nodes.allocatable(each) for each in named - _ON_EVERY_NODE}
-        rows: dict[str, set[int]] = {}
-        for row, node in enumerate(nodes.names):
-            there = _ON_EVERY_NODE.union(each for each in on_some if on_some[each][row])
-            if reason := self._refusal(node, requests, there):
-                rows.setdefault(reason, set()).add(row)
+        try:
+            rows = self._refused(requests.needs(), named, nodes)
+        except _TooMuchWorkError as error:
+            detail = f"{len(requests.of_containers())} containers, {len(named)} resources"
+            return [Rejection(nodes.everything(), Status.unresolvable(str(error), detail))]
         return [
             Rejection(core.Mask(row in found for row in range(len(nodes))), _unschedulable(reason))
             for reason, found in rows.items()
         ]
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
-        """Return a score 0..100 for each node; 100 for each if the pod is not Guaranteed."""
+        """Return a score 0..100 for each node; 100 for each if the pod is not Guaranteed.
+
+        If that takes too many comparisons, each node has the score 0.
+        """
         del state
         requests = _Requests.of(pod)
         if not requests.guaranteed:
             return [_MAX_NODE_SCORE] * len(nodes)
-        return [self._score(node, requests) for node in nodes.names]
+        try:
+            return self._scores(requests, nodes)
+        except _TooMuchWorkError as error:
+            name = f"{pod.namespace}/{pod.name}"
+            self._logger.warning("no node has points for the pod %s: %s", name, error)
+            return [0] * len(nodes)
 
-    def _refusal(self, node: str, requests: _Requests, there: AbstractSet[str]) -> str:
-        found = self._topology(node)
-        if found is None:
-            return ""
-        if isinstance(found, str):
-            return found
-        if found.policy != _SINGLE_NUMA_NODE:
-            return ""
-        if found.scope == "container":
-            return _containers_refused(found, requests, there)
-        zones = {zone.number: zone.available for zone in found.zones}
-        aligned = _aligned(zones, requests.of_pod(), requests, there)
-        return "cannot align pod" if aligned is None else ""
+    def _refused(
+        self, needs: _Needs, named: AbstractSet[str], nodes: core.Nodes
+    ) -> dict[str, set[int]]:
+        """Return the rows of nodes that are refused, by reason; equal nodes are looked at once."""
+        budget = _Budget()
+        on_some = named - _ON_EVERY_NODE
+        budget.spend(len(on_some) * len(nodes))
+        amounts = {each: nodes.allocatable(each) for each in on_some}
+        known: dict[tuple[bytes, frozenset[str]], str] = {}
+        rows: dict[str, set[int]] = {}
+        for row, node in enumerate(nodes.names):
+            found = self._topology(node)
+            if isinstance(found, _Topology):
+                lacking = frozenset(each for each in on_some if not amounts[each][row])
+                key = found.digest, lacking
+                if key not in known:
+                    known[key] = _refusal(found, needs, lacking, budget)
+                reason = known[key]
+            else:
+                reason = found or ""
+            if reason:
+                rows.setdefault(reason, set()).add(row)
+        return rows
 
-    def _score(self, node: str, requests: _Requests) -> int:
-        found = self._topology(node)
-        if found is None or isinstance(found, str):
-            return 0
-        by_pod = found.scope == "pod"
-        wanted = [requests.of_pod()] if by_pod else requests.of_containers()
+    def _scores(self, requests: _Requests, nodes: core.Nodes) -> list[int]:
+        """Return the score of each node; equal nodes are looked at once."""
+        budget = _Budget()
+        wanted = {"pod": [requests.of_pod()], "container": requests.of_containers()}
+        known: dict[bytes, int] = {}
+        scores = []
+        for node in nodes.names:
+            found = self._topology(node)
+            if not isinstance(found, _Topology):
+                scores.append(0)
+                continue
+            if found.digest not in known:
+                known[found.digest] = self._score(found, wanted[found.scope], requests, budget)
+            scores.append(known[found.digest])
+        return scores
+
+    def _score(
+        self, topology: _Topology, wanted: Sequence[Amounts], of: _Requests, budget: _Budget
+    ) -> int:
         if self._strategy is None:
-            return _score_of_few_zones(found, wanted, requests)
-        if found.policy != _SINGLE_NUMA_NODE:
+            return _score_of_few_zones(topology, wanted, of, budget)
+        if topology.policy != _SINGLE_NUMA_NODE:
             return 0
-        scores = [_lowest_score(self._strategy, each, found, self._weights) for each in wanted]
-        return sum(scores) // max(len(scores), 1)
+        total = 0
+        for items, times in Counter(tuple(each.items()) for each in wanted).items():
+            budget.spend((len(items) + 1) * (len(topology.zones) + 1))
+            total += times * _lowest_score(self._strategy, dict(items), topology, self._weights)
+        return total // max(len(wanted), 1)
 
     def _topology(self, node: str) -> _Topology | str | None:
         """Return what is known about a node's zones; None: nothing; a text: it cannot be used."""
@@ -258,15 +364,20 @@ def _topology(found: KubeObject) -> _Topology:
             scope = value
         elif name == "topologyManagerMaxNUMANodes" and _WHOLE.fullmatch(value) and int(value) > 1:
             most = min(int(value), _LARGEST_MAX_NUMA_NODES)
-    zones = [
-        _Zone(number, _available(zone), _costs(zone))
+    listed = [
+        (number, _available(zone), _costs(zone))
         for zone in found.get("zones") or []
         if zone["type"] == "Node" and (number := _number(zone["name"])) is not None
     ]
-    if len({zone.number for zone in zones}) < len(zones):
+    numbers = sorted(number for number, _, _ in listed)
+    if len(set(numbers)) < len(numbers):
         message = "two zones have one number"
         raise ValueError(message)
-    return _Topology(policy, scope, most, sorted(zones))
+    listed.sort()
+    zones = [_Zone(number, available) for number, available, _ in listed]
+    costs = tuple(tuple(to.get(each, _UNKNOWN_COST) for each in numbers) for _, _, to in listed)
+    digest = sha256(repr((policy, scope, most, zones, costs)).encode()).digest()
+    return _Topology(digest, policy, scope, most, zones, costs)
 
 
 def _number(zone: str) -> int | None:
@@ -287,41 +398,70 @@ def _costs(zone: KubeObject) -> Mapping[int, int]:
     return {number: int(value) for number, value in listed if number is not None}
 
 
-def _containers_refused(topology: _Topology, requests: _Requests, there: AbstractSet[str]) -> str:
-    zones = {zone.number: dict(zone.available) for zone in topology.zones}
-    for container, request in zip(requests.init_containers, requests.init_requests, strict=True):
-        if _aligned(zones, request, requests, there) is None:
-            return f"cannot align {'sidecar' if container.sidecar else 'init'} container"
-    for request in requests.requests:
-        number = _aligned(zones, request, requests, there)
+def _refusal(topology: _Topology, needs: _Needs, lacking: AbstractSet[str], budget: _Budget) -> str:
+    """Return why kubelet would refuse a pod on a node; "" if kubelet would not."""
+    if topology.policy != _SINGLE_NUMA_NODE:
+        return ""
+    room = _Room(topology, lacking, budget)
+    if topology.scope == "pod":
+        return "cannot align pod" if room.zone_for(needs.pod) is None else ""
+    for need, kind in needs.init_containers.items():
+        if room.zone_for(need) is None:
+            return f"cannot align {kind}"
+    for need in needs.containers:
+        number = room.zone_for(need)
         if number is None:
             return "cannot align container"
         # Init containers end before: only the app containers take room from each other.
-        zone = zones.get(number, {})
-        for resource in request.keys() & zone.keys():
-            if requests.need_room(resource):
-                zone[resource] -= request[resource]
+        room.take(number, need)
     return ""
 
 
-def _aligned(
-    zones: Mapping[int, Amounts], request: Amounts, of: _Requests, there: AbstractSet[str]
-) -> int | None:
-    """Return the lowest number of a zone with room for a request; None if no zone has room."""
-    fitting: AbstractSet[int] = frozenset(range(_MOST_ZONES))
-    for resource, wanted in request.items():
-        if not wanted:
-            continue
-        if resource not in there:
-            return None
-        offers = {number: zone[resource] for number, zone in zones.items() if resource in zone}
-        if not offers and (resource in {"ephemeral-storage", "storage"} or _is_device(resource)):
-            continue
-        room = of.need_room(resource)
-        fitting &= {number for number, free in offers.items() if free >= wanted or not room}
-        if not fitting:
-            return None
-    return min(fitting)
+class _Room:
+    """What the zones of a node have left, while the containers of a pod take from it.
+
+    Args:
+        topology: the zones of the node.
+        lacking: resources that pods name, and of which the node has none.
+        budget: the comparisons that may still be made.
+    """
+
+    def __init__(self, topology: _Topology, lacking: AbstractSet[str], budget: _Budget) -> None:
+        self._zones = {zone.number: dict(zone.available) for zone in topology.zones}
+        self._offered = {resource for zone in self._zones.values() for resource in zone}
+        self._lacking = lacking
+        self._budget = budget
+
+    def zone_for(self, need: _Need) -> int | None:
+        """Return the lowest number of a zone with room for a need; None if no zone has room."""
+        self._budget.spend(len(need) + 1)
+        of_zones = []
+        for resource, least in need:
+            if resource in self._lacking:
+                return None
+            if resource in self._offered:
+                of_zones.append((resource, least))
+            elif resource not in {"ephemeral-storage", "storage"} and not _is_device(resource):
+                return None
+        if not of_zones:
+            return 0
+        return next((number for number in self._zones if self._has(number, of_zones)), None)
+
+    def take(self, number: int, need: _Need) -> None:
+        """Take from a zone what a container needs."""
+        zone = self._zones.get(number, {})
+        for resource, taken in need:
+            if resource in zone:
+                zone[resource] -= taken
+
+    def _has(self, number: int, need: Sequence[tuple[str, int]]) -> bool:
+        self._budget.spend(len(need) + 1)
+        zone = self._zones[number]
+        for resource, least in need:
+            free = zone.get(resource)
+            if free is None or free < least:
+                return False
+        return True
 
 
 def _lowest_score(
@@ -380,19 +520,18 @@ _STRATEGIES: Final[Mapping[str, Strategy]] = {
 }
 
 
-def _score_of_few_zones(topology: _Topology, wanted: Sequence[Amounts], of: _Requests) -> int:
+def _score_of_few_zones(
+    topology: _Topology, wanted: Sequence[Amounts], of: _Requests, budget: _Budget
+) -> int:
     """Return a score that is the higher the fewer zones the requests need, one after the other."""
     zones = [dict(zone.available) for zone in topology.zones]
     in_zones = {resource for zone in zones for resource in zone}
-    costs = tuple(
-        tuple(zone.costs.get(other.number, _UNKNOWN_COST) for other in topology.zones)
-        for zone in topology.zones
-    )
     most, nearest = 0, True
     for request in wanted:
+        budget.spend(len(request) + 1)
         if not request.keys() & in_zones:
             continue
-        chosen = _fewest_zones(zones, costs, request, of)
+        chosen = _fewest_zones(zones, topology.costs, request, of, budget)
         if chosen is None:
             return 0
         most = max(most, len(chosen.zones))
@@ -410,11 +549,8 @@ class _Chosen(NamedTuple):
     nearest: bool
 
 
-Costs: TypeAlias = tuple[tuple[int, ...], ...]
-
-
 def _fewest_zones(
-    zones: Sequence[Amounts], costs: Costs, request: Amounts, of: _Requests
+    zones: Sequence[Amounts], costs: Costs, request: Amounts, of: _Requests, budget: _Budget
 ) -> _Chosen | None:
     """Return the fewest zones with room for a request, and of these the nearest to each other."""
     for size in range(1, len(zones) + 1):
@@ -423,6 +559,7 @@ def _fewest_zones(
         lowest, all_sets = _sets(costs, size)
         best: tuple[int, Sequence[int]] | None = None
         for distance, chosen in all_sets:
+            budget.spend((len(request) + 2) * (size + 2))
             if _have_room([zones[index] for index in chosen], request, of):
                 if distance == lowest:
                     return _Chosen(chosen, nearest=True)

@@ -170,3 +170,56 @@ def test_one_resource_is_balanced() -> None:
     assert score(world(topology(*HALVES), **args), one) == 100
     one["spec"]["containers"][0]["resources"] = {}
     assert score(world(topology(*HALVES)), one) == 0
+
+
+def rows(number: int, *, alike: bool, **args: Any) -> testing.Cluster:
+    """Return a cluster of nodes with two zones each, which are alike or all different."""
+    name = NodeResourceTopologyMatch.name
+    names = [f"n{at}" for at in range(number)]
+    nodes = [testing.node_manifest(each, allocatable=ROOM) for each in names]
+    made = testing.Cluster(
+        NodeResourceTopologyMatch, nodes=nodes, args={name: args}, weights={name: 10}
+    )
+    for at, each in enumerate(names):
+        cpu = "8" if alike else f"{8000 + at}m"
+        found = topology(zone(0, cpu=cpu, memory="32Gi"), zone(1, cpu=cpu, memory="32Gi"))
+        made.put(TOPOLOGIES, found | {"metadata": {"name": each}})
+    return made
+
+
+MANY = guaranteed(*({"cpu": f"{1 + at % 9}m", "memory": f"{1 + at}Ki"} for at in range(1500)))
+TOO_MUCH = (
+    "pod needs more than 1,000,000 comparisons with NUMA zones;"
+    " give it fewer containers or resources"
+)
+
+
+def test_a_pod_of_many_containers_is_rejected_in_place_of_keeping_the_plugin_busy() -> None:
+    of = rows(200, alike=False)
+    result = of.filter(MANY)
+    assert set(result.rejected.values()) == {TOO_MUCH}
+    assert len(result.unresolvable) == 200
+    assert of.failures == []
+    assert len(of.filter(FOUR_CPUS).kept) == 200
+
+
+def test_a_pod_of_many_resources_is_rejected_in_place_of_keeping_the_plugin_busy() -> None:
+    names = {f"example.com/r{at}": "1" for at in range(6000)}
+    result = rows(200, alike=True).filter(guaranteed({"cpu": "1", "memory": "1Gi"} | names))
+    assert set(result.rejected.values()) == {TOO_MUCH}
+
+
+def test_nodes_that_are_alike_are_compared_once() -> None:
+    assert len(rows(200, alike=True).filter(MANY).kept) == 200
+    # Of 8 CPUs, 7 stay, and nearly all memory: the mean of 87 and 99.
+    assert set(rows(200, alike=True).prioritize(MANY).values()) == {93}
+
+
+@pytest.mark.parametrize("args", [{}, FEW])
+def test_no_node_has_points_for_a_pod_of_many_containers(
+    args: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    of = rows(200, alike=False, **args)
+    assert set(of.prioritize(MANY).values()) == {0}
+    assert f"no node has points for the pod default/pod: {TOO_MUCH}" in caplog.text
+    assert min(of.prioritize(FOUR_CPUS).values()) > 0
