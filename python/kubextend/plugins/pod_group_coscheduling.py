@@ -25,6 +25,11 @@ POD_GROUPS: Final = "scheduling.x-k8s.io/v1alpha1/podgroups"
 
 _NO_POD_GROUP = "there is no PodGroup with a minMember for the pod's label"
 _LACKS_RESOURCES = "cluster lacks minResources of the PodGroup"
+# For each resource, the amounts of all nodes are summed.
+_MOST_RESOURCES: Final = 32
+_TOO_MANY_RESOURCES: Final = (
+    f"minResources of the PodGroup has more than {_MOST_RESOURCES} resources; name fewer"
+)
 
 
 class PodGroupCoscheduling(Gangs):
@@ -68,23 +73,27 @@ class PodGroupCoscheduling(Gangs):
         key = self._key_of(pod)
         if rejected is not None or key is None:
             return rejected
-        spec = self._spec(pod, key[2])
-        least = {
-            resource: core.amount(resource, str(amount))
-            for resource, amount in (spec.get("minResources") or {}).items()
-        }
-        if not least:
-            return None
-        least["pods"] = spec["minMember"]
-        try:
-            lacking = self._lacking(least, pod, key[2], state)
-        except TruncatedPodError as error:
-            rejected = Status.unresolvable(unlisted(error))
-        else:
-            rejected = Status.unresolvable(_LACKS_RESOURCES, lacking) if lacking else None
+        rejected = self._without_resources(pod, key[2], state)
         if rejected is not None:
             self._turn_away(self._group(key), pod)
         return rejected
+
+    def _without_resources(self, pod: core.Pod, group: str, state: CycleState) -> Status | None:
+        """Return a rejection if the nodes lack resources of the group, or nobody can say that."""
+        spec = self._spec(pod, group)
+        given = spec.get("minResources") or {}
+        if not given:
+            return None
+        amounts = {resource: core.amount(resource, str(given[resource])) for resource in given}
+        least = {resource: amount for resource, amount in amounts.items() if amount > 0}
+        if len(least) > _MOST_RESOURCES:
+            return Status.unresolvable(_TOO_MANY_RESOURCES, f"PodGroup {group} has {len(least)}")
+        least["pods"] = spec["minMember"]
+        try:
+            lacking = self._lacking(least, pod, group, state)
+        except TruncatedPodError as error:
+            return Status.unresolvable(unlisted(error))
+        return Status.unresolvable(_LACKS_RESOURCES, lacking) if lacking else None
 
     def _lacking(
         self, least: Mapping[str, int], pod: core.Pod, group: str, state: CycleState

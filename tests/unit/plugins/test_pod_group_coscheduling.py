@@ -104,6 +104,27 @@ def test_all_nodes_together_need_min_resources(least: Any, fits: bool) -> None:
     assert why_not(world, pod("a")) == ("" if fits else LACKS_RESOURCES)
 
 
+TOO_MANY = "minResources of the PodGroup has more than 32 resources; name fewer"
+
+
+def test_min_resources_with_too_many_names_are_refused_until_there_are_fewer() -> None:
+    def named(number: int) -> Any:
+        least = {f"example.com/r{at}": "1" for at in range(number)}
+        return pod_group(minMember=1, minResources=least)
+
+    assert why_not(cluster(named(32)), pod("a")) == LACKS_RESOURCES
+    world = cluster(named(33))
+    assert why_not(world, pod("a")) == TOO_MANY
+    world.put(POD_GROUPS, pod_group(minMember=1, minResources={"cpu": "1"}))
+    assert why_not(world, pod("a")) == ""
+
+
+def test_names_without_an_amount_are_not_looked_for() -> None:
+    nothing = {f"example.com/r{at}": amount for at, amount in enumerate(["0", "-1"] * 20)}
+    world = cluster(pod_group(minMember=1, minResources=nothing), pods=[pod("a")])
+    assert why_not(world, pod("a")) == ""
+
+
 def test_what_others_request_is_not_left_and_what_the_group_requests_is() -> None:
     def on(node: str, name: str, group: str, cpu: str) -> Any:
         return pod(name, group, node_name=node, requests={"cpu": cpu})
