@@ -25,6 +25,7 @@ POD_GROUPS: Final = "scheduling.x-k8s.io/v1alpha1/podgroups"
 
 _NO_POD_GROUP = "there is no PodGroup with a minMember for the pod's label"
 _LACKS_RESOURCES = "cluster lacks minResources of the PodGroup"
+_NO_QUANTITY = "minResources of the PodGroup has an amount that is no quantity"
 # For each resource, the amounts of all nodes are summed.
 _MOST_RESOURCES: Final = 32
 _TOO_MANY_RESOURCES: Final = (
@@ -84,7 +85,10 @@ class PodGroupCoscheduling(Gangs):
         given = spec.get("minResources") or {}
         if not given:
             return None
-        amounts = {resource: core.amount(resource, str(given[resource])) for resource in given}
+        try:
+            amounts = {resource: core.amount(resource, str(given[resource])) for resource in given}
+        except ValueError as error:
+            return Status.unresolvable(_NO_QUANTITY, f"PodGroup {group}: {error}")
         least = {resource: amount for resource, amount in amounts.items() if amount > 0}
         if len(least) > _MOST_RESOURCES:
             return Status.unresolvable(_TOO_MANY_RESOURCES, f"PodGroup {group} has {len(least)}")

@@ -104,6 +104,7 @@ def test_all_nodes_together_need_min_resources(least: Any, fits: bool) -> None:
     assert why_not(world, pod("a")) == ("" if fits else LACKS_RESOURCES)
 
 
+NO_QUANTITY = "minResources of the PodGroup has an amount that is no quantity"
 TOO_MANY = "minResources of the PodGroup has more than 32 resources; name fewer"
 
 
@@ -117,6 +118,20 @@ def test_min_resources_with_too_many_names_are_refused_until_there_are_fewer() -
     assert why_not(world, pod("a")) == TOO_MANY
     world.put(POD_GROUPS, pod_group(minMember=1, minResources={"cpu": "1"}))
     assert why_not(world, pod("a")) == ""
+
+
+def test_an_amount_that_is_no_quantity_rejects_the_pods_of_the_pod_group_alone() -> None:
+    spaces = ["ml", "web", "db"]
+    # The CustomResourceDefinition of scheduler-plugins takes a fraction in the exponent.
+    broken = [
+        pod_group(namespace=each, minMember=1, minResources={"cpu": "1e1.5"}) for each in spaces
+    ]
+    world = cluster(*broken, pod_group(namespace="calm", minMember=1, minResources={"cpu": "1"}))
+    for at in range(5):
+        for each in spaces:
+            assert why_not(world, pod(f"p{at}", namespace=each)) == NO_QUANTITY
+    assert world.failures == []
+    assert why_not(world, pod("a", namespace="calm")) == ""
 
 
 def test_names_without_an_amount_are_not_looked_for() -> None:
