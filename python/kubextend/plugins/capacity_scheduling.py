@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self, TypeAlias
 
 from kubextend import core
-from kubextend.errors import TruncatedPodError
+from kubextend.errors import TruncatedObjectError, TruncatedPodError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle
 from kubextend.framework.informer import KubeObject
@@ -36,6 +36,7 @@ _UNBLOCKED_BY = {
     _OVER_MIN: "pods of any namespace with an ElasticQuota that end, or a larger min",
     _TWO_QUOTAS: "one ElasticQuota less in the namespace",
 }
+_READABLE = "an ElasticQuota that can be read"
 
 _Amounts: TypeAlias = Mapping[str, int]
 """Amounts by resource: cpu in milli-CPUs, others in units."""
@@ -59,18 +60,17 @@ class _Quota:
     def of(cls, quota: KubeObject) -> Self:
         """Read an ElasticQuota.
 
-        Raises: ValueError: an amount is no quantity; the message names the ElasticQuota.
+        Raises:
+            ValueError: an amount is no quantity.
+            TruncatedObjectError: the object is too large for kubextend to keep its amounts.
         """
-        namespace, name = quota["metadata"]["namespace"], quota["metadata"]["name"]
         spec = quota.get("spec") or {}
         most = spec.get("max")
-        try:
-            return cls(
-                namespace, _amounts(spec.get("min") or {}), None if most is None else _amounts(most)
-            )
-        except ValueError as error:
-            message = f"ElasticQuota {namespace}/{name} has an amount that is no quantity: {error}"
-            raise ValueError(message) from error
+        return cls(
+            quota["metadata"]["namespace"],
+            _amounts(spec.get("min") or {}),
+            None if most is None else _amounts(most),
+        )
 
     def over_max(self, used: _Amounts, request: _Amounts) -> str:
         """Return a resource of which used and requested exceed ``max`` together; "" if none."""
@@ -88,24 +88,41 @@ class _Quotas:
 
     Attributes:
         objects: what the informer showed.
-        of: the ElasticQuota of each namespace; of several, the first by name.
-        doubled: the namespaces with several ElasticQuotas.
+        of: the ElasticQuota of each namespace; of several, the first by name. One that cannot be
+            read is left out.
+        unclear: the Error for pods of each namespace with several ElasticQuotas, or with one that
+            cannot be read.
         min: the sum of ``spec.min``.
     """
 
     objects: Sequence[KubeObject]
     of: Mapping[str, _Quota]
-    doubled: frozenset[str]
+    unclear: Mapping[str, Status]
     min: _Amounts
 
     @classmethod
     def read(cls, objects: Sequence[KubeObject]) -> Self:
-        """Read all ElasticQuotas. Raises: ValueError: an amount is no quantity."""
+        """Read all ElasticQuotas."""
         in_order = sorted(objects, key=lambda quota: str(quota["metadata"]["name"]), reverse=True)
-        of = {quota.namespace: quota for quota in map(_Quota.of, in_order)}
-        named = Counter(quota["metadata"]["namespace"] for quota in objects)
-        doubled = frozenset(namespace for namespace, number in named.items() if number > 1)
-        return cls(objects, of, doubled, _sum(quota.min for quota in of.values()))
+        named = Counter(str(quota["metadata"]["namespace"]) for quota in objects)
+        unclear = {
+            namespace: Status.error(_TWO_QUOTAS, f"keep one in {namespace}")
+            for namespace, number in named.items()
+            if number > 1
+        }
+        of: dict[str, _Quota] = {}
+        for each in in_order:
+            namespace, name = each["metadata"]["namespace"], each["metadata"]["name"]
+            try:
+                of[namespace] = _Quota.of(each)
+            except (ValueError, TruncatedObjectError) as error:
+                where = f"{namespace}/{name}: {error!s:.200}"
+                unclear[namespace] = Status.error(f"ElasticQuota cannot be read: {where}", where)
+        return cls(objects, of, unclear, _sum(quota.min for quota in of.values()))
+
+    def limits(self, namespace: str) -> bool:
+        """Return whether a namespace has an ElasticQuota, be it one that cannot be read."""
+        return namespace in self.of or namespace in self.unclear
 
 
 class CapacityScheduling:
@@ -140,13 +157,15 @@ class CapacityScheduling:
     def unblock(self, pod: core.Pod, node: core.NodeInfo | None) -> str:
         """Return what would let the pod's namespace use as much as the pod asks for."""
         status = self._why_not(pod, self._handle.pods()) if node is None else None
-        return "" if status is None else f"{_UNBLOCKED_BY[status.reason]}: {status.detail}"
+        if status is None:
+            return ""
+        return f"{_UNBLOCKED_BY.get(status.reason, _READABLE)}: {status.detail}"
 
     async def reserve(self, state: CycleState, pod: core.Pod, node_name: str) -> Status | None:
         """Return a rejection if the pod, which counts on its node already, exceeds a limit."""
         del state, node_name
         quotas, pods = self._quotas(), self._handle.pods()
-        if pods is None or pod.namespace not in quotas.of:
+        if pods is None or not quotas.limits(pod.namespace):
             return None
         nothing_more = dict.fromkeys(pod.requests, 0)
         return _verdict(quotas, pod, pods, nothing_more, nothing_more)
@@ -156,7 +175,7 @@ class CapacityScheduling:
 
     def _why_not(self, pod: core.Pod, pods: core.PodSnapshot | None) -> Status | None:
         quotas = self._quotas()
-        if pods is None or pod.namespace not in quotas.of:
+        if pods is None or not quotas.limits(pod.namespace):
             return None
         mine, everybodys = Counter(pod.requests), Counter(pod.requests)
         for other in pods.nominated_pods():
@@ -207,8 +226,8 @@ def _verdict(
         mine: what is asked for in the pod's namespace.
         everybodys: what is asked for in all namespaces with an ElasticQuota.
     """
-    if pod.namespace in quotas.doubled:
-        return Status.error(_TWO_QUOTAS, f"keep one in {pod.namespace}")
+    if pod.namespace in quotas.unclear:
+        return quotas.unclear[pod.namespace]
     quota = quotas.of[pod.namespace]
     used = pods.requested_in(pod.namespace)
     if resource := quota.over_max(used, mine):

@@ -88,7 +88,7 @@ class PodGroupCoscheduling(Gangs):
         try:
             amounts = {resource: core.amount(resource, str(given[resource])) for resource in given}
         except ValueError as error:
-            return Status.unresolvable(_NO_QUANTITY, f"PodGroup {group}: {error}")
+            return Status.unresolvable(_NO_QUANTITY, f"PodGroup {group}: {error!s:.200}")
         least = {resource: amount for resource, amount in amounts.items() if amount > 0}
         if len(least) > _MOST_RESOURCES:
             return Status.unresolvable(_TOO_MANY_RESOURCES, f"PodGroup {group} has {len(least)}")

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from typing import Any
 
 import pytest
@@ -151,11 +150,46 @@ def test_two_elastic_quotas_of_a_namespace_are_an_error_there_and_nowhere_else()
     assert why_not(world, pod("asked", "blue")) == ""
 
 
-def test_an_amount_that_is_no_quantity_is_an_error_that_names_the_object() -> None:
-    world = cluster(quota(min={"cpu": "9"}), quota("blue", min={"cpu": "many"}))
-    assert world.filter(pod("asked")).error
+LARGE = quota("blue", min={"cpu": "9"})
+LARGE["metadata"]["annotations"] = {"of": "x" * (64 << 10)}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [quota("blue", min={"cpu": "1e1.5"}), quota("blue", max={"cpu": "many"}), LARGE],
+    ids=["min", "max", "too large"],
+)
+def test_an_elastic_quota_that_cannot_be_read_is_an_error_in_its_namespace_alone(
+    broken: Any,
+) -> None:
+    world = cluster(quota(min={"cpu": "2"}), broken, pods=[pod("b", "blue", node_name="n")])
+    assert world.filter(pod("asked", "blue")).error
     [failure] = world.failures
-    assert re.search(r"ElasticQuota blue/quota has an amount .*many", str(failure))
+    assert "ElasticQuota cannot be read: blue/quota" in str(failure)
+    assert world.bind(pod("asked", "blue"), "n").error
+    # Neither its min nor what its pods use counts.
+    assert why_not(world, pod("asked", cpu="2")) == ""
+    assert why_not(world, pod("asked", cpu="2001m")) == OVER_MIN
+    assert why_not(world, pod("asked", "free")) == ""
+    world.remove(ELASTIC_QUOTAS, broken)
+    assert why_not(world, pod("asked", "blue")) == ""
+
+
+def test_elastic_quotas_that_cannot_be_read_in_three_namespaces_stop_nobody_else() -> None:
+    spaces = ["blue", "green", "white"]
+    broken = [quota(each, min={"cpu": "many"}) for each in spaces]
+    world = cluster(quota(min={"cpu": "9"}), *broken)
+    assert all(world.filter(pod(f"p{at}", each)).error for at in range(5) for each in spaces)
+    assert why_not(world, pod("asked")) == ""
+
+
+def test_a_quota_that_cannot_be_read_any_more_still_wakes_the_pods_of_others() -> None:
+    world = cluster(quota(min={"cpu": "1"}), quota("blue", min={"cpu": "1"}), pods=[parked("a")])
+    assert why_not(world, pod("asked", cpu="2")) == ""
+    world.put(ELASTIC_QUOTAS, quota("blue", min={"cpu": "many"}))
+    world.put(ELASTIC_QUOTAS, quota("blue", min={"cpu": "2"}))
+    assert world.activated == ["a", "a"]
+    assert world.failures == []
 
 
 def test_amounts_may_be_numbers() -> None:
@@ -219,6 +253,7 @@ def test_why_says_what_would_let_a_pod_in() -> None:
         quota("blue", min={}),
         quota("twice"),
         quota("twice", "second"),
+        quota("odd", min={"cpu": "many"}),
     )
 
     def lacks(namespace: str, cpu: str) -> str:
@@ -235,6 +270,7 @@ def test_why_says_what_would_let_a_pod_in() -> None:
         " cpu would be 3000 of 2000"
     )
     assert lacks("twice", "1") == "one ElasticQuota less in the namespace: keep one in twice"
+    assert lacks("odd", "1").startswith('an ElasticQuota that can be read: odd/quota: "many": ')
 
 
 def test_a_pod_that_is_too_large_to_be_kept_stops_only_its_own_namespace() -> None:
