@@ -148,7 +148,8 @@ class CapacityScheduling:
         """Return a rejection if the pod would exceed a limit, with the nominated pods counted.
 
         Nominated pods of the pod's namespace count if their priority is at least the pod's; those
-        of another namespace count if that namespace uses no more than its ``min``.
+        of another namespace count if that namespace uses no more than its ``min``. With one whose
+        requests are too large to be kept, the other namespace counts as using its ``min``.
         """
         del nodes
         self._scheduler_name = pod.scheduler_name
@@ -178,17 +179,23 @@ class CapacityScheduling:
         if pods is None or not quotas.limits(pod.namespace):
             return None
         mine, everybodys = Counter(pod.requests), Counter(pod.requests)
+        up_to_min: dict[str, _Amounts] = {}
         for other in pods.nominated_pods():
             quota = quotas.of.get(other.namespace)
             if quota is None or other.uid == pod.uid:
                 continue
             if other.namespace != pod.namespace:
-                if not _over_min(_used(pods, quota), quota.min):
+                used = _used(pods, quota)
+                if _over_min(used, quota.min):
+                    continue
+                try:
                     everybodys.update(other.requests)
+                except TruncatedPodError:
+                    up_to_min[other.namespace] = Counter(quota.min) - Counter(used)
             elif (other.priority or 0) >= (pod.priority or 0):
                 mine.update(other.requests)
                 everybodys.update(other.requests)
-        return _verdict(quotas, pod, pods, mine, everybodys)
+        return _verdict(quotas, pod, pods, mine, _sum((everybodys, *up_to_min.values())))
 
     def _quotas(self) -> _Quotas:
         """Return the ElasticQuotas; read them again only after a change."""

@@ -133,6 +133,19 @@ def test_nominated_pods_of_others_count_while_their_namespace_is_within_its_min(
     assert why_not(world, pod("asked", cpu="1")) == said
 
 
+def test_nominated_pods_too_large_to_be_kept_count_as_the_min_of_their_namespace() -> None:
+    large = {f"example.com/{'x' * 50}{number}": "1" for number in range(2000)}
+    there = [pod(name, "blue", more=large) for name in ("there", "too")]
+    for each in there:
+        each["status"] = {"nominatedNodeName": "n"}
+    runs = pod("runs", "blue", cpu="1", node_name="n")
+    world = cluster(quota(min={"cpu": "3"}), quota("blue", min={"cpu": "4"}), pods=[*there, runs])
+    assert why_not(world, pod("asked", cpu="3")) == ""
+    assert why_not(world, pod("asked", cpu="3001m")) == OVER_MIN
+    # In their own namespace, nobody knows what is left.
+    assert world.filter(pod("asked", "blue")).error
+
+
 def test_preempt_offers_a_node_if_its_victims_make_room_in_the_quota() -> None:
     there = [pod(name, space, node_name="n") for name, space in (("r", "red"), ("b", "blue"))]
     world = cluster(
