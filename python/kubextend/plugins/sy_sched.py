@@ -153,8 +153,12 @@ def _in_spec(pod: core.Pod) -> frozenset[ProfileName]:
 
 
 def _in_annotations(pod: core.Pod) -> frozenset[ProfileName]:
-    annotations = pod.annotations.items()
-    return frozenset(_names(path for key, path in annotations if _ANNOTATION in key))
+    """Return the profiles in a pod's annotations; none if kubextend does not keep these."""
+    try:
+        annotations = pod.annotations
+    except TruncatedPodError:
+        return frozenset()
+    return frozenset(_names(path for key, path in annotations.items() if _ANNOTATION in key))
 
 
 def _paths(with_contexts: Iterable[Mapping[str, Any]]) -> Iterator[str]:

@@ -105,6 +105,13 @@ def test_a_path_without_a_namespace_or_a_name_is_no_profile(path: str) -> None:
     assert scores == {"a": 0, "b": 100, "c": 0}
 
 
+def test_a_pod_whose_annotations_are_too_large_to_be_kept_has_the_default_profile() -> None:
+    large = testing.pod_manifest(
+        "large", uid="uid-large", node_name="c", annotations={"example.com/a": "x" * 70_000}
+    )
+    assert world(LIKE, OTHER, large).prioritize(ASKED) == {"a": 100, "b": 0, "c": 0}
+
+
 def test_a_pod_that_is_too_large_to_be_kept_has_the_default_profile() -> None:
     large = confined(
         "large",
