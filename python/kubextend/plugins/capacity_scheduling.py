@@ -208,11 +208,13 @@ class CapacityScheduling:
     def _changed(self, before: KubeObject | None, now: KubeObject | None) -> None:
         """Make kube-scheduler retry unschedulable pods after an ElasticQuota has changed.
 
-        A new ElasticQuota makes no room for pods of its namespace.
+        A new ElasticQuota raises the sum of what all ElasticQuotas have as ``min``, so that other
+        namespaces may borrow more.
         """
-        if before is None or (now is not None and before.get("spec") == now.get("spec")):
+        quota = now or before
+        if quota is None or (before and now and _spec(before) == _spec(now)):
             return
-        of = {*self._quotas().of, before["metadata"]["namespace"]}
+        of = {*self._quotas().of, quota["metadata"]["namespace"]}
         pods = self._handle.pending_pods()
         self._handle.activate(pod for pod in pods if pod.namespace in of and self._is_parked(pod))
 
@@ -247,6 +249,14 @@ def _verdict(
         detail = f"{resource} would be {total[resource]} of {quotas.min.get(resource, 0)}"
         return Status.unschedulable(_OVER_MIN, detail)
     return None
+
+
+def _spec(quota: KubeObject) -> object:
+    """Return the spec of an ElasticQuota; None if the ElasticQuota is too large to be kept."""
+    try:
+        return quota.get("spec")
+    except TruncatedObjectError:
+        return None
 
 
 def _amounts(given: Mapping[str, Any]) -> _Amounts:

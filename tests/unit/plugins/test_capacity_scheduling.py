@@ -231,6 +231,30 @@ def test_unschedulable_pods_are_tried_again_after_a_quota_has_changed() -> None:
     assert sorted(world.activated) == ["a", "a", "b", "b"]
 
 
+def test_a_new_quota_wakes_pods_that_may_borrow_its_min() -> None:
+    world = cluster(quota(min={"cpu": "1"}, max={"cpu": "9"}), pods=[parked("a", cpu="2")])
+    assert why_not(world, parked("a", cpu="2")) == OVER_MIN
+    # Until then the verbs remember the rejection, and look themselves whether it still holds.
+    world.advance(20)
+    world.activated.clear()
+    world.put(ELASTIC_QUOTAS, quota("blue", min={"cpu": "1"}, max={"cpu": "1"}))
+    assert world.activated == ["a"]
+    assert why_not(world, parked("a", cpu="2")) == ""
+
+
+def test_a_quota_that_can_be_read_again_wakes_pods() -> None:
+    large = quota("blue", min={"cpu": "1"}, max={"cpu": "1"})
+    large["metadata"]["annotations"] = {"a": "a" * (64 << 10)}
+    borrower = parked("a", cpu="2")
+    world = cluster(quota(min={"cpu": "1"}, max={"cpu": "9"}), large, pods=[borrower])
+    assert why_not(world, borrower) == OVER_MIN
+    # Until then the verbs remember the rejection, and look themselves whether it still holds.
+    world.advance(20)
+    world.activated.clear()
+    world.put(ELASTIC_QUOTAS, quota("blue", min={"cpu": "1"}, max={"cpu": "1"}))
+    assert world.activated == ["a"]
+
+
 def plugin_of(store: core.PodStore, *quotas: Any) -> CapacityScheduling:
     objects = ListedObjects([ELASTIC_QUOTAS])
     for each in quotas:
