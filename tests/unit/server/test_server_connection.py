@@ -173,6 +173,56 @@ def test_a_new_connection_takes_the_place_of_the_one_that_is_idle_longest(begun:
     on_turned_clock(scenario())
 
 
+async def unread(_scope: Scope, _receive: Receive, send: Send) -> None:
+    """Answer every request at once, and read no body."""
+    await answer(send, b"no body is wanted", 405)
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "reads_at_once"),
+    [
+        (post("/livez", 4096) + b"x", True),
+        (get("/livez").replace(b"1.1", b"1.0"), False),
+        (b"no HTTP\r\n\r\n", False),
+    ],
+    ids=["body", "unread answer", "unread refusal"],
+)
+def test_a_connection_that_is_answered_gives_way_whatever_its_client_still_has_to_do(
+    request_bytes: bytes, reads_at_once: bool
+) -> None:
+    async def scenario() -> None:
+        more: dict[str, Any] = {"state": ServerState(), "most_connections": 1}
+        more["idle"] = OrderedDict()
+        held = connected(unread, reads_at_once=reads_at_once, **more)
+        await held.send(request_bytes)
+        assert not held.aborted
+        probe = connected(unread, **more)
+        await probe.send(get("/livez"))
+        assert held.closed
+        assert probe.received.startswith(b"HTTP/1.1 405 ")
+        assert len(more["idle"]) == 1
+        await probe.leave()
+        assert not more["idle"]
+
+    on_turned_clock(scenario())
+
+
+@pytest.mark.parametrize("request_bytes", [post("/busy", 2) + b"x", get("/busy")])
+def test_a_connection_that_awaits_its_answer_gives_way_to_nobody(request_bytes: bytes) -> None:
+    async def scenario() -> None:
+        app = Held()
+        more: dict[str, Any] = {"state": ServerState(), "most_connections": 1}
+        more["idle"] = OrderedDict()
+        busy = connected(app, **more)
+        await busy.send(request_bytes)
+        assert connected(app, **more).aborted
+        app.go["/busy"].set()
+        await settled()
+        assert busy.received.endswith(says(Echo.of("/busy")))
+
+    on_turned_clock(scenario())
+
+
 # A client that is slow to ask.
 
 

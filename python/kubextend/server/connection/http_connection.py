@@ -72,7 +72,8 @@ class ConnectionSettings:
         is_draining: returns whether each connection is to end after the next answer on it.
         on_refused: called with the status of each request that the connection refuses itself.
         on_full: called when a connection is closed because too many are open.
-        idle: connections without a request whose head has come, the longest idle first.
+        idle: open connections on which no answer is due, the longest idle first. The client may
+            still send, or read the end of an answer.
     """
 
     app: ASGIApp
@@ -468,6 +469,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _enqueue(self, exchange: Exchange) -> None:
         self._exchanges.append(exchange)
+        self._note_idle()
         if len(self._exchanges) == 1:
             self._start(exchange)
         self.read_on()
@@ -608,16 +610,19 @@ class HttpConnection(asyncio.Protocol):
             self._refuse(RefusedError(408, message))
 
     def _note_idle(self) -> None:
-        """List the connection as idle, unless a complete head of a request awaits its answer."""
-        if self._reading in {Reading.REQUEST, Reading.HEAD} and not self._exchanges:
+        """List the connection as idle while it is open and no answer is due.
+
+        A body that comes after its answer keeps no place: a client could send one without end.
+        """
+        if self in self._server.connections and not self._exchanges:
             self._settings.idle[self] = None
         else:
             self._settings.idle.pop(self, None)
 
     def give_place(self) -> None:
         """Close the connection now in favour of another, and stop counting it as open."""
-        self._end_part(Reading.NOTHING)
         self._server.connections.discard(self)
+        self._end_part(Reading.NOTHING)
         self._transport.abort()
 
     def _end_idle(self) -> None:
