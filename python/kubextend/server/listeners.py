@@ -9,12 +9,11 @@ import os
 import resource
 import signal
 import socket
-import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Final, cast
+from typing import ClassVar, Final, cast
 
 import uvicorn
 from uvicorn.server import ServerState
@@ -23,6 +22,7 @@ from kubextend.errors import KubextendError
 from kubextend.metrics import Family, Histogram, HistogramFamily, Metrics, ScrapedGauge, exponential
 from kubextend.server.application import Application
 from kubextend.server.connection.deadlines import Deadlines
+from kubextend.server.connection.handshakes import MOST_HANDSHAKES, Handshakes
 from kubextend.server.connection.http_connection import ConnectionSettings, HttpConnection
 from kubextend.server.connection.tls import TlsFiles, TlsReloader
 from kubextend.server.health import Health
@@ -36,8 +36,6 @@ _GRACE_S = 25
 _LAST_WORDS_S = 1
 _SAID_AGAIN_S = 10.0
 _HANDSHAKE_S = 5.0
-# TLS connections in their handshake that a listener may have besides ``most_connections``.
-_HANDSHAKES = 512
 _DESCRIPTORS_LOOK_S = 5.0
 _LAG_LOOK_S = 0.25
 # More than the connections that any listener may have.
@@ -52,7 +50,7 @@ _LAG: Final = HistogramFamily(
 )
 _CONNECTIONS_REFUSED: Final = Family(
     "kubextend_connections_refused",
-    "Connections that were closed at once, as their listener had as many as it may.",
+    "Connections that were closed because their listener had as many as it may.",
     ("listener",),
 )
 _FAILED_HANDSHAKES: Final = Family(
@@ -171,7 +169,6 @@ class Service:
             ]
             loop_factory = self._servers[0].config.get_loop_factory()
             with asyncio.Runner(loop_factory=loop_factory) as runner:
-                _shorten_handshakes(runner.get_loop())
                 runner.run(self._serve())
 
     def drain(self) -> None:
@@ -209,17 +206,17 @@ class Service:
             on_refused=lambda status: self._metrics.counter(REFUSED, str(int(status))).inc(),
             on_full=partial(self._note_full, listener),
         )
-        tls = None
+        tls, handshakes = None, None
         if listener.tls is not None:
-            tls = TlsReloader(
-                listener.tls,
-                lambda loaded: self._reloads[loaded].inc(),
-                most_connections=listener.most_connections + _HANDSHAKES,
-                on_full=partial(self._note_full, listener),
+            tls = TlsReloader(listener.tls, lambda loaded: self._reloads[loaded].inc())
+            handshakes = Handshakes(
+                tls,
+                _HANDSHAKE_S,
+                on_full=partial(self._note_many_handshakes, listener),
                 on_failed=partial(self._note_failed_handshake, listener),
             )
         config = _uvicorn_config(
-            listener, settings, tls, max(1, _GRACE_S - int(self._ending.drain_s))
+            listener, settings, handshakes, max(1, _GRACE_S - int(self._ending.drain_s))
         )
         server = _Server(listener, bound, config, tls, self._end_without_bindings)
         self._metrics.scrape(server.METRICS, lambda: server, listener=listener.name)
@@ -257,6 +254,16 @@ class Service:
                 "a connection to the %s was closed: %d are open, and no more may be",
                 listener.name,
                 listener.most_connections,
+            )
+
+    def _note_many_handshakes(self, listener: Listener) -> None:
+        self._metrics.counter(_CONNECTIONS_REFUSED, listener.name).inc()
+        if self._is_to_be_said("many handshakes"):
+            _LOGGER.error(
+                "a TLS handshake on the %s was ended for a newer one: %d are under way, and no more"
+                " may be",
+                listener.name,
+                MOST_HANDSHAKES,
             )
 
     def _note_failed_handshake(self, listener: Listener, why: str) -> None:
@@ -389,11 +396,12 @@ _CERTIFICATE: Final[tuple[ScrapedGauge[list[_Server]]]] = (
 def _uvicorn_config(
     listener: Listener,
     settings: ConnectionSettings,
-    tls: TlsReloader | None,
+    handshakes: Handshakes | None,
     grace_s: int,
 ) -> uvicorn.Config:
-    def protocol(server_state: ServerState, **_: object) -> HttpConnection:
-        return HttpConnection(settings, server_state)
+    def protocol(server_state: ServerState, **_: object) -> asyncio.Protocol:
+        made = partial(HttpConnection, settings, server_state)
+        return made() if handshakes is None else handshakes.before(made)
 
     return uvicorn.Config(
         listener.app,
@@ -409,29 +417,7 @@ def _uvicorn_config(
         server_header=False,
         backlog=_BACKLOG,
         timeout_graceful_shutdown=grace_s,
-        ssl_context_factory=None if tls is None else _always(tls.context),
     )
-
-
-def _always(
-    context: ssl.SSLContext,
-) -> Callable[[uvicorn.Config, Callable[[], ssl.SSLContext]], ssl.SSLContext]:
-    """Return a factory that gives uvicorn a certain TLS context whenever uvicorn asks for one."""
-    return lambda _config, _default: context
-
-
-def _shorten_handshakes(loop: asyncio.AbstractEventLoop) -> None:
-    """Limit each TLS handshake with a server of this event loop to 5 s.
-
-    Without this function, handshakes could take the 60 s that event loops allow by default.
-    """
-    create = loop.create_server
-
-    async def create_server(*args: Any, **kwargs: Any) -> asyncio.Server:
-        limit_s = None if kwargs.get("ssl") is None else _HANDSHAKE_S
-        return await create(*args, ssl_handshake_timeout=limit_s, **kwargs)
-
-    loop.create_server = create_server  # type: ignore[method-assign]
 
 
 def _bound_socket(listener: Listener) -> socket.socket:

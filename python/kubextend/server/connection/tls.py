@@ -8,7 +8,6 @@ import asyncio
 import hashlib
 import logging
 import ssl
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,7 +124,6 @@ class TlsFiles:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
-        context.sslobject_class = _ServerSide
         try:
             context.load_cert_chain(self.cert_file, self.key_file, self._refuse_password)
         except OSError as error:
@@ -155,34 +153,20 @@ class TlsReloader:
     Args:
         files: the paths of the certificate files.
         on_reload: called whenever the files have changed, with whether they are valid.
-        most_connections: how many connections may be open, with those in their handshake.
-        on_full: called when a connection is closed because too many are open.
-        on_failed: called when a handshake fails, with OpenSSL's reason.
 
     Attributes:
-        context: the TLS context of the listener.
+        context: the TLS context for new connections.
         not_after_s: when the certificate expires, in seconds of Unix time.
 
     Raises: KubextendError: a file cannot be read or does not hold what it should, or the
         certificate has expired.
     """
 
-    def __init__(
-        self,
-        files: TlsFiles,
-        on_reload: Callable[[bool], None],
-        *,
-        most_connections: int = 4608,
-        on_full: Callable[[], object] = lambda: None,
-        on_failed: Callable[[str], object] = lambda _: None,
-    ) -> None:
+    def __init__(self, files: TlsFiles, on_reload: Callable[[bool], None]) -> None:
         self._files = files
         self._on_reload = on_reload
         self._seen: bytes | str = files.fingerprint()
-        self.context = _CurrentContext.first(files.context())
-        self.context.most_connections = most_connections
-        self.context.on_full = on_full
-        self.context.on_failed = on_failed
+        self.context = files.context()
         self.not_after_s = files.not_after_s()
 
     async def watch(self, every_s: float) -> None:
@@ -212,56 +196,10 @@ class TlsReloader:
             _LOGGER.error("the old TLS certificate stays in use: %s", error)  # noqa: TRY400  expected
             self._on_reload(False)
             return
-        self.context.current = context
+        self.context = context
         self.not_after_s = not_after_s
         _LOGGER.info("TLS certificate %s was loaded again", self._files.cert_file)
         self._on_reload(True)
-
-
-class _CurrentContext(ssl.SSLContext):
-    """Gives every new connection the current TLS context, and counts the open connections.
-
-    The count includes connections in the TLS handshake, which a listener does not count yet.
-    """
-
-    current: ssl.SSLContext
-    most_connections: int
-    on_full: Callable[[], object]
-    on_failed: Callable[[str], object]
-    _open: weakref.WeakSet[ssl.SSLObject]
-
-    @classmethod
-    def first(cls, context: ssl.SSLContext) -> "_CurrentContext":
-        made = cls(ssl.PROTOCOL_TLS_SERVER)
-        made.current = context
-        made._open = weakref.WeakSet()
-        return made
-
-    def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
-        if len(self._open) >= self.most_connections:
-            self.on_full()
-            message = "too many connections"
-            raise ssl.SSLError(message)
-        made = self.current.wrap_bio(*args, **kwargs)
-        if isinstance(made, _ServerSide):
-            made.on_failed = self.on_failed
-        self._open.add(made)
-        return made
-
-
-class _ServerSide(ssl.SSLObject):
-    """Reports a TLS handshake that fails, since event loops close the connection silently."""
-
-    on_failed: Callable[[str], object] = staticmethod(lambda _: None)
-
-    def do_handshake(self) -> None:
-        try:
-            super().do_handshake()
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            raise
-        except ssl.SSLError as error:
-            self.on_failed((error.reason or "unknown").replace("_", " ").lower())
-            raise
 
 
 def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, name: str | None) -> Any:
