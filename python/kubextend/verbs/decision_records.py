@@ -52,7 +52,9 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 
 _MOST_ATTEMPTS: Final = 4
 _SETTLED_AFTER_S: Final = 600.0
-_CALL_BYTES: Final = 1536
+_CALL_BYTES: Final = 768
+# A plugin's call with its duration.
+_PLUGIN_BYTES: Final = 176
 _REJECTION_BYTES: Final = 320
 # A plugin may give each node another reason.
 _MOST_REASONS: Final = 64
@@ -63,6 +65,8 @@ _MOST_DURATIONS: Final = 1024
 _MOST_IN_INBOX: Final = 256
 _LARGE_POD_BYTES: Final = 64 << 10
 _MOST_A_SECOND: Final = 200.0
+# orjson writes integers from -_INTEGERS to below _INTEGERS, as Go's int64 has them.
+_INTEGERS: Final = 1 << 63
 _UNKNOWN_NODE: Final = "node is not in kubextend's node cache"
 _ORDER: Final[Mapping[VerbName, int]] = {"filter": 0, "preempt": 1, "prioritize": 2, "bind": 3}
 
@@ -247,7 +251,7 @@ class VerbCall:
 
     Attributes:
         verdicts: what was decided about the nodes; None if nothing was, or after ten minutes.
-        settled: the summary of verdicts that are no longer kept.
+        settled: the summary of verdicts that are no longer kept, as JSON; empty: there is none.
         node: the node of a bind request.
         at_s: when the record was written, in seconds of Unix time.
         took_s: for how many seconds the verb had run by then.
@@ -262,7 +266,7 @@ class VerbCall:
     """
 
     # Values of the class cost a request nothing.
-    settled: Summary | None = None
+    settled: bytes = b""
     node: str = ""
     at_s: float = 0.0
     took_s: float = 0.0
@@ -300,29 +304,31 @@ class VerbCall:
         """The bytes that the call takes, about."""
         if not self._held_bytes:
             verdicts = self.verdicts
-            nodes = _settled_bytes(self.settled) if verdicts is None else verdicts.held_bytes
-            self._held_bytes = _CALL_BYTES + nodes
+            nodes = getsizeof(self.settled) if verdicts is None else verdicts.held_bytes
+            texts = getsizeof(self.error) + getsizeof(self.note) + getsizeof(self.detail)
+            self._held_bytes = _CALL_BYTES + _PLUGIN_BYTES * len(self.plugins) + texts + nodes
         return self._held_bytes
 
     def summary(self) -> Summary:
         """Return counts of nodes by plugin and reason; empty if the call has no nodes."""
         # Another thread may settle the call at this moment.
         verdicts = self.verdicts
-        return self.settled or {} if verdicts is None else verdicts.summary()
+        return _summary_of(self.settled) if verdicts is None else verdicts.summary()
 
     def node_counts(self) -> tuple[int, int] | None:
         """Return how many nodes the call had, and how many passed; None: it has no nodes."""
         # Another thread may settle the call at this moment.
-        verdicts, settled = self.verdicts, self.settled
+        verdicts = self.verdicts
         if verdicts is not None:
             return verdicts.nodes.count, verdicts.passed
-        counts: Any = settled
+        counts: Any = _summary_of(self.settled)
         return (counts["nodes"], counts["passed"]) if counts else None
 
     def settle(self) -> None:
         """Replace what is kept of each node by the summary."""
         if self.verdicts is not None:
-            self.settled = self.verdicts.summary()
+            # JSON takes as many bytes as it is long, and dicts many times that.
+            self.settled = _packed(self.verdicts.summary())
             self.verdicts = None
             self._held_bytes = 0
 
@@ -335,13 +341,18 @@ def scores_json(scores: tuple[int, int, int]) -> dict[str, int]:
     return dict(zip(("raw", "normalized", "weighted"), scores, strict=True))
 
 
-def _settled_bytes(summary: Summary | None) -> int:
-    """Return the bytes that the texts of plugins take in a summary, about."""
-    groups: Any = (summary or {}).get("rejected", ())
-    return sum(
-        _REJECTION_BYTES + getsizeof(group["reason"]) + getsizeof(group["detail"])
-        for group in groups
-    )
+def _packed(value: object) -> bytes:
+    """Return a value as JSON that takes as many bytes as it is long.
+
+    What orjson returns keeps its buffer, which takes 4 KiB or up to ten times the length.
+    """
+    return bytes(memoryview(orjson.dumps(value)))
+
+
+def _summary_of(settled: bytes) -> Summary:
+    """Return a summary that is kept as JSON; empty without one."""
+    summary: Summary = orjson.loads(settled) if settled else {}
+    return summary
 
 
 def _group(verdict: NodeVerdict, count: int, examples: list[str]) -> dict[str, object]:
@@ -358,13 +369,16 @@ def _group(verdict: NodeVerdict, count: int, examples: list[str]) -> dict[str, o
 def _at(scores: PluginScores, row: int) -> tuple[int, int, int]:
     """Return the raw, normalised and weighted score of one node.
 
-    A plugin may have changed its list of raw scores since, so that the raw score is missing: then
-    it counts as the normalised one.
+    A plugin may have changed its list of raw scores since, so that the raw score is missing; or a
+    plugin's NormalizeScore took a raw score that is no integer of 64 bits. Then the raw score
+    counts as the normalised one.
     """
     score = scores.scores[row]
     try:
         raw = int(scores.raw[row])
-    except (IndexError, TypeError, ValueError):
+    except (IndexError, TypeError, ValueError, OverflowError):
+        raw = score
+    if not -_INTEGERS <= raw < _INTEGERS:
         raw = score
     return raw, score, scores.weight * score
 
@@ -454,7 +468,7 @@ class Decisions:
         if names_mode:
             return AskedNodes(count, nodes)
         # Whole nodes would keep the request's body in memory.
-        return AskedNodes(count, packed=orjson.dumps(nodes.names))
+        return AskedNodes(count, packed=_packed(nodes.names))
 
     def _has_turn(self, kind: tuple[VerbName, bool]) -> bool:
         """Return whether the nodes of a call may be kept, and count the call if so.

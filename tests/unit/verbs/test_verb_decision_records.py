@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +11,14 @@ import pytest
 
 from kubextend import core
 from kubextend.decisions import DecisionReader, ServerFacts
+from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 from kubextend.plugins.coscheduling import Coscheduling
 from kubextend.plugins.label_match import LabelMatch
+from kubextend.profile import PluginScores
 from kubextend.profile.run_in_progress import PluginCall
 from kubextend.testing import Cluster, make_node, make_pod
-from kubextend.verbs.decision_records import Decisions, VerbCall
+from kubextend.verbs.decision_records import AskedNodes, Decisions, VerbCall, Verdicts
 from kubextend.verbs.filter_again import filter_anew
 
 MOST_BYTES = 400_000
@@ -256,6 +259,68 @@ def test_the_texts_of_plugins_count_before_and_after_ten_minutes() -> None:
     decisions._now = lambda: 1e12
     decisions.settle_old()
     assert 1024 < decisions.held_bytes < 2 * brief + 2048
+
+
+@pytest.mark.parametrize(
+    ("name_chars", "reasons", "plugins"),
+    [(20, 1, 0), (20, 1, 5), (253, 1, 8), (20, 64, 0), (253, 64, 0), (63, 0, 20)],
+)
+def test_settled_records_take_about_the_bytes_that_are_counted(
+    name_chars: int, reasons: int, plugins: int
+) -> None:
+    count = 64
+    names = [f"n{row}".ljust(name_chars, "x") for row in range(count)]
+    asked = AskedNodes(count, packed=orjson.dumps(names))
+    masks = [core.Mask([row % reasons == own for row in range(count)]) for own in range(reasons)]
+    scores = [
+        PluginScores(f"Plugin{own}", 1, [50] * count, [999] * count) for own in range(plugins)
+    ]
+    decisions = Decisions(most_bytes=1 << 40, now=lambda: 1e12)
+    tracemalloc.start()
+    for number in range(40):
+        pod = make_pod(f"p{number}", uid=f"u{number}")
+        for attempt in range(4):
+            said = [Status.unschedulable(f"{number} {attempt} {row}") for row in range(reasons)]
+            rejections = [Rejection(*each) for each in zip(masks, said, strict=True)]
+            told = [(each.nodes, each.status.reason, False) for each in rejections[:8]]
+            call = VerbCall("prioritize", Verdicts(asked, None, rejections, told, scores))
+            call.plugins = {PluginCall(each.plugin, "Score"): 0.1 for each in scores}
+            decisions.add(pod, call)
+    # What is still in use of the calls themselves would count too.
+    del call, told, rejections, said
+    decisions.settle_old()
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert decisions.held_bytes / 1.5 < taken < 1.5 * decisions.held_bytes
+
+
+def test_names_of_whole_nodes_take_about_the_bytes_that_are_counted() -> None:
+    bodies = {"Pod": {"metadata": {}}, "Nodes": {"items": [{"metadata": {"name": "n" * 200}}] * 40}}
+    nodes = core.read_args(json.dumps(bodies).encode(), core.RequestStore()).nodes
+    assert nodes is not None
+    tracemalloc.start()
+    asked = [Decisions().asked("filter", nodes, names_mode=False) for _ in range(20)]
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert taken < 1.5 * sum(each.held_bytes for each in asked if each is not None)
+
+
+@pytest.mark.parametrize("raw", [2**70, -(2**64), float("inf")])
+def test_a_raw_score_that_no_json_may_hold_does_not_hide_the_record(raw: Any) -> None:
+    class ScoresAnything:
+        name = "ScoresAnything"
+
+        def score_nodes(self, _state: object, _pod: core.Pod, nodes: core.Nodes) -> list[int]:
+            return [raw] * len(nodes)
+
+        def normalize_score(self, *_: object) -> list[int]:
+            return [7, 7]
+
+    cluster = Cluster(ScoresAnything(), nodes=2)
+    cluster.prioritize(make_pod("a"))
+    answer = orjson.loads(orjson.dumps(reader_of(cluster).pod("", "default", "a"), default=str))
+    best = answer["attempts"][0]["calls"][0]["nodes"]["best"]
+    assert [each["scores"]["ScoresAnything"]["raw"] for each in best] == [7, 7]
 
 
 def test_a_plugin_that_is_left_out_keeps_no_frames_in_memory() -> None:
