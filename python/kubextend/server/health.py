@@ -16,6 +16,8 @@ from kubextend.metrics import Metrics, ScrapedGauge
 __all__ = ["Check", "Health", "health_routes"]
 
 _LEAST_RENDER_GAP_S: Final = 1.0
+# Half of the connections that the health listener may have.
+_MOST_SCRAPES: Final = 32
 _MOST_QUERY_BYTES: Final = 64
 _MOST_BODY_BYTES: Final = 4096
 
@@ -135,6 +137,8 @@ class _MetricsPage:
 
     A hundred histograms take 20 ms to render, in which verbs get less time of the interpreter. A
     request that comes too early waits for the next text, so that no text is older than its request.
+    If 32 requests wait, the next gets 503: connections that await an answer give way to nobody, and
+    would keep out the probes.
 
     Args:
         metrics: the metrics to render.
@@ -146,13 +150,24 @@ class _MetricsPage:
         self._health = health
         self._next: asyncio.Task[tuple[bytes, str]] | None = None
         self._not_before_s = 0.0
+        self._waiting = 0
 
     async def fresh(self) -> tuple[bytes, str]:
-        """Return the text of all metrics, rendered after this call, and its content type."""
+        """Return the text of all metrics, rendered after this call, and its content type.
+
+        Raises: HTTPException: 503: 32 other requests wait for the text.
+        """
+        if self._waiting >= _MOST_SCRAPES:
+            message = f"{_MOST_SCRAPES} requests wait for the metrics: ask again in a second"
+            raise HTTPException(503, message, headers={"Retry-After": "1"})
         if self._next is None:
             self._next = asyncio.create_task(self._rendered())
-        # Another scrape may wait for the same text.
-        return await asyncio.shield(self._next)
+        self._waiting += 1
+        try:
+            # Another scrape may wait for the same text.
+            return await asyncio.shield(self._next)
+        finally:
+            self._waiting -= 1
 
     async def _rendered(self) -> tuple[bytes, str]:
         loop = asyncio.get_running_loop()

@@ -1,6 +1,7 @@
 """How often metrics are rendered, however many ask for them."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
@@ -57,3 +58,31 @@ def test_metrics_are_rendered_once_a_second_at_most_and_are_never_older_than_the
         runner.run(scenario())
     assert len(began_s) == 5
     assert all(after - before > 0.99 for before, after in pairwise(began_s))
+
+
+def test_of_many_scrapes_at_once_most_are_refused_at_once_so_that_probes_find_a_place() -> None:
+    metrics, go = Metrics(), threading.Event()
+
+    def render() -> tuple[bytes, str]:
+        go.wait()
+        return b"", "text/plain"
+
+    metrics.render = render  # type: ignore[method-assign]
+
+    async def scenario() -> None:
+        transport = httpx.ASGITransport(app=health_application(Health(), metrics))
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            scrapes = [asyncio.create_task(client.get("/metrics")) for _ in range(40)]
+            statuses = []
+            try:
+                for scraped in asyncio.as_completed(scrapes, timeout=30):
+                    statuses.append((await scraped).status_code)
+                    if len(statuses) == 8:
+                        go.set()
+            finally:
+                go.set()
+            assert statuses == [503] * 8 + [200] * 32
+            # Who is answered leaves the place to others.
+            assert (await client.get("/metrics")).status_code == 200
+
+    asyncio.run(scenario())
