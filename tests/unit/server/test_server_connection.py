@@ -315,6 +315,31 @@ async def fills(scope: Scope, _receive: Receive, send: Send) -> None:
     await answer(send, Echo.of(scope["path"], len(body)))
 
 
+def test_others_have_their_turn_after_each_read_of_a_large_body() -> None:
+    """A transport may hand over as much as there is before the event loop looks at another."""
+    size = 5 << 20
+
+    async def scenario() -> None:
+        order: list[int] = []
+
+        async def notes(scope: Scope, _receive: Receive, send: Send) -> None:
+            connection = connection_of(scope)
+            assert connection is not None
+            await connection.fill(memoryview(bytearray(size)), order.append)
+            await answer(send, Echo.of("/large", size))
+
+        large = connected(notes)
+        await large.send(post("/large", size))
+        asyncio.get_running_loop().call_soon(order.append, -1)
+        large._held_back += b"x" * size
+        large._hand_over()
+        await settled()
+        assert order == [0, 1 << 20, -1, 2 << 20, 3 << 20, 4 << 20, 5 << 20]
+        assert large.received.endswith(says(Echo.of("/large", size)))
+
+    on_turned_clock(scenario())
+
+
 @pytest.mark.parametrize("app", [Echo(), fills], ids=["parsed", "past the parser"])
 @pytest.mark.parametrize(
     ("pace", "over_after_s"), [(0, 30), (PACE // 2, 60), (PACE + PACE // 10, None)]
