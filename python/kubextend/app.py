@@ -147,11 +147,6 @@ class _ClusterSide:
         def forget(uid: str) -> None:
             verbs().forget(uid)
 
-        def on_deleted(uid: str) -> None:
-            waiting_pods.send_back(uid, "the pod is deleted")
-            forget(uid)
-            verbs().decisions.forget(uid)
-
         pods = None
         if config.needs_pods:
             pods = cluster.follow_pods(
@@ -159,7 +154,7 @@ class _ClusterSide:
                 core.PodStore(max_pod_bytes=MAX_POD_BYTES, **config.kept_parts),
                 on_change,
                 awaited=lambda: [waiting.pod.uid for waiting in waiting_pods],
-                on_deleted=on_deleted,
+                on_deleted=lambda uid: verbs().pod_deleted(uid),
                 on_bound=forget,
             )
         return cls(

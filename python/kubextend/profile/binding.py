@@ -229,25 +229,25 @@ class BindingCycle:
             waiting.send_back(why)
 
     async def _until_bound(self) -> Status:
-        status = Status.success()
-        for step in (self._reserve, self._permit):
-            # A pod that is gone must not complete its gang in Permit.
-            if status.is_success and (why := self._why_over()):
-                status = Status.error(why)
-            if status.is_success:
-                status = await step()
-        for step in (self._pre_bind, self._bind):
-            if status.is_success and (why := self._why_over() or self._why_not_there()):
-                status = Status.error(why)
-            if status.is_success:
-                status = await step()
-        return status
+        steps = (
+            (self._why_over, self._reserve),
+            # A pod that is gone must not complete its gang.
+            (self._why_over, self._permit),
+            (self._why_not_there, self._pre_bind),
+            (self._why_not_there, self._bind),
+        )
+        for why_not, step in steps:
+            status = Status.error(why) if (why := why_not()) else await step()
+            if not status.is_success:
+                return status
+        return Status.success()
 
     def _why_over(self) -> str:
         return self._lost or self.why_over()
 
     def _why_not_there(self) -> str:
-        return self.why_not_there() or self.why_no_room(self.pod.uid, self.node_name)
+        why_not = self._why_over() or self.why_not_there()
+        return why_not or self.why_no_room(self.pod.uid, self.node_name)
 
     async def _reserve(self) -> Status:
         self._reserved = True

@@ -393,11 +393,8 @@ class Cluster:
                 self._node_names.remove(name)
                 self.verbs.node_deleted(name)
             else:
-                uid = _uid(manifest)
                 _apply(self._pods.store, "DELETED", manifest)
-                self.verbs.waiting_pods.send_back(uid, "the pod is deleted")
-                self.verbs.forget(uid)
-                self.verbs.decisions.forget(uid)
+                self.verbs.pod_deleted(_uid(manifest))
         self._changed()
 
     def put(self, resource: str, manifest: Manifest) -> None:

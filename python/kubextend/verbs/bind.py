@@ -29,7 +29,7 @@ from kubextend.verbs.request_counts import ATTEMPTS, counting
 from kubextend.verbs.unbound_pod_records import Attempt
 from kubextend.verbs.verb_interface import OnJob
 
-__all__ = ["BindVerb"]
+__all__ = ["POD_DELETED", "BindVerb"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -43,7 +43,9 @@ _NO_BINDER = (
     "kubextend cannot bind: it has no access to the Kubernetes API; configure `cluster`, or take "
     "bindVerb out of kube-scheduler's extender entry"
 )
-_POD_DELETED: Final = "the pod is deleted"
+POD_DELETED: Final = "the pod is deleted"
+"""Why a bind whose pod is deleted fails."""
+
 _TOO_LATE = "kubextend has not bound the pod in time"
 _RESTLESS = "the pods on the node kept changing"
 # How often a bind waits half a second for pod groups that kube-scheduler may still be asking about.
@@ -382,7 +384,7 @@ class BindVerb:
             pod: the pod.
             watched: whether the watch showed the pod when its bind began.
         """
-        return _POD_DELETED if watched and self._is_gone(pod) else ""
+        return POD_DELETED if watched and self._is_gone(pod) else ""
 
     def _assume(self, pod: core.Pod, node: str) -> Status:
         """Count the pod on its node from now on; return an Error if the guard finds no room there.

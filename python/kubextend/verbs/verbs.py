@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from kubextend import core
 from kubextend.profile import Profile, Profiles
 from kubextend.verbs.answer_in_time import Deadline
-from kubextend.verbs.bind import BindVerb
+from kubextend.verbs.bind import POD_DELETED, BindVerb
 from kubextend.verbs.context import Context
 from kubextend.verbs.filter import FilterVerb
 from kubextend.verbs.preempt import PreemptVerb
@@ -106,6 +106,15 @@ class Verbs:
         """Forget a pod that is bound or gone; any thread may call, never waits."""
         self._places.forget(uid)
         self.unplaced.forget(uid)
+
+    def pod_deleted(self, uid: str) -> None:
+        """End a deleted pod's wait in Permit, and forget the pod. Any thread may call; never waits.
+
+        Call this after the watched pods lack the pod: a bind that is under way looks there.
+        """
+        self.waiting_pods.send_back(uid, POD_DELETED)
+        self.forget(uid)
+        self.decisions.forget(uid)
 
     def node_deleted(self, name: str) -> None:
         """Fail the binds to a deleted node. Any thread may call; the call never blocks."""

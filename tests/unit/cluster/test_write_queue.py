@@ -45,6 +45,14 @@ class Noting(WaitingWrites):
         return found
 
 
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds of which no event tells."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, "did not come to hold in time"
+        time.sleep(0.002)
+
+
 class World:
     """A queue of writes, the API that it sends to, and the time.
 
@@ -86,20 +94,14 @@ class World:
 
     def until_made(self, count: int) -> None:
         """Wait until this number of calls was made."""
-        deadline = time.monotonic() + PATIENCE_S
-        while len(self.made) < count:
-            assert time.monotonic() < deadline, "did not come to hold in time"
-            time.sleep(0.002)
+        until(lambda: len(self.made) >= count)
 
     def send(self, *keys: str) -> None:
         """Each is sent before the next one is put."""
         for key in keys:
             sent = self.queue.stats.sent
             self.put(key)
-            deadline = time.monotonic() + PATIENCE_S
-            while key not in self.made or self.queue.stats.sent == sent:
-                assert time.monotonic() < deadline, "did not come to hold in time"
-                time.sleep(0.002)
+            until(lambda: key in self.made and self.queue.stats.sent != sent)  # noqa: B023  at once
 
 
 def write(key: str, namespace: str, name: str = "") -> Write:
@@ -209,10 +211,7 @@ def test_trouble_is_said_again_after_a_call_that_succeeded(
     for number, name in enumerate(("first", "second"), 1):
         world.does[name] = partial(refuse, name, 403)
         world.put(name)
-        deadline = time.monotonic() + PATIENCE_S
-        while world.queue.stats.failed < number:
-            assert time.monotonic() < deadline, "did not come to hold in time"
-            time.sleep(0.002)
+        until(lambda: world.queue.stats.failed >= number)  # noqa: B023  at once
         world.send(f"after-{name}")
     assert [record.getMessage() for record in said(caplog)] == [
         "nothing is sent: PATCH first: 403 no",

@@ -99,7 +99,7 @@ impl<'a> Cursor<'a> {
     /// for those of about the same size to which they are converted. Both exist for a while.
     ///
     /// # Errors
-    /// As for `charge`.
+    /// The rest of the body would take more memory than the budget has left.
     pub(crate) fn charge_list(&mut self, bytes: usize) -> Result<()> {
         self.charge(2 * bytes)?;
         self.temporary += bytes;
