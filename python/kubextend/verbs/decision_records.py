@@ -40,9 +40,11 @@ __all__ = [
     "AskedNodes",
     "Decisions",
     "NodeVerdict",
+    "NodesCall",
     "PodDecisions",
     "VerbCall",
     "Verdicts",
+    "kept_nodes",
     "scores_json",
     "short",
 ]
@@ -118,6 +120,17 @@ class AskedNodes:
     def held_bytes(self) -> int:
         """The bytes that the nodes take, about."""
         return len(self._packed) if self._nodes is None else 8 * self.count
+
+
+def kept_nodes(nodes: core.Nodes, *, names_mode: bool) -> core.Nodes | AskedNodes:
+    """Return what a record may keep of the nodes of a request.
+
+    Args:
+        nodes: the nodes of the request.
+        names_mode: whether the request named nodes that the watched store has.
+    """
+    # Whole nodes would keep the request's body in memory.
+    return nodes if names_mode else AskedNodes(len(nodes), packed=_packed(nodes.names))
 
 
 class NodeVerdict(NamedTuple):
@@ -333,6 +346,38 @@ class VerbCall:
             self._held_bytes = 0
 
 
+class NodesCall(NamedTuple):
+    """What a verb hands over of a call about nodes, whose ``VerbCall`` is made after the answer.
+
+    Attributes:
+        verb: the verb.
+        nodes: what ``kept_nodes`` returned.
+        unknown: as in ``Verdicts``.
+        rejections: as in ``Verdicts``.
+        told: as in ``Verdicts``.
+        scores: as in ``Verdicts``.
+        left_out: as in ``VerbCall``.
+    """
+
+    verb: VerbName
+    nodes: core.Nodes | AskedNodes
+    unknown: core.Mask | None = None
+    rejections: Sequence[Rejection] = ()
+    told: Sequence[Entry] = ()
+    scores: Sequence[PluginScores] = ()
+    left_out: Sequence[PluginCall] = ()
+
+    def verb_call(self) -> VerbCall:
+        """Return the call as records keep it."""
+        nodes = self.nodes
+        asked = nodes if isinstance(nodes, AskedNodes) else AskedNodes(len(nodes), nodes)
+        verdicts = Verdicts(asked, self.unknown, self.rejections, self.told, self.scores)
+        call = VerbCall(self.verb, verdicts)
+        if self.left_out:
+            call.left_out = self.left_out
+        return call
+
+
 _PASSED: Final = NodeVerdict("")
 
 
@@ -381,6 +426,18 @@ def _at(scores: PluginScores, row: int) -> tuple[int, int, int]:
     if not -_INTEGERS <= raw < _INTEGERS:
         raw = score
     return raw, score, scores.weight * score
+
+
+_TimedNodesCall: TypeAlias = tuple[NodesCall, float, float, Mapping[PluginCall, float]]
+"""A call, when it was recorded, how long its run had taken, and the calls of its plugins."""
+
+
+def _verb_call(
+    given: NodesCall, at_s: float, took_s: float, plugins: Mapping[PluginCall, float]
+) -> VerbCall:
+    call = given.verb_call()
+    call.at_s, call.took_s, call.plugins = at_s, took_s, plugins
+    return call
 
 
 @dataclass(slots=True, eq=False)
@@ -437,7 +494,7 @@ class Decisions:
         self._now = now
         self._lock = threading.Lock()
         # Calls wait here until somebody reads, until the next second, or until there are many.
-        self._inbox: deque[tuple[core.Pod, VerbCall]] = deque()
+        self._inbox: deque[tuple[core.Pod, VerbCall | _TimedNodesCall]] = deque()
         # How many calls may still be kept with their nodes, and when that was so.
         self._left: dict[tuple[VerbName, bool], tuple[float, float]] = {}
         self._pods: KeptPods[PodDecisions] = KeptPods(most_bytes)
@@ -446,35 +503,19 @@ class Decisions:
         self._durations: dict[PluginCall, deque[float]] = {}
         self._failures: dict[PluginCall, int] = {}
 
-    def asked(
-        self, verb: VerbName, nodes: core.Nodes, *, names_mode: bool, urgent: bool = False
-    ) -> AskedNodes | None:
-        """Return what to keep of the nodes of a call; None: the call need not be recorded.
+    def has_turn(self, verb: VerbName, *, urgent: bool = False) -> bool:
+        """Return whether the nodes of a call may be recorded, and count the call if so.
 
         Of each verb, at most 200 calls a second are recorded, and 200 more that are urgent.
         kube-scheduler makes no more calls about thousands of nodes. Whoever calls more often would
         pay for the record: what is kept is memory that the next request does not find in the
-        processor's cache.
+        processor's cache. Threads that ask at once may count as one.
 
         Args:
             verb: the verb.
-            nodes: the nodes of the request.
-            names_mode: whether the request named nodes that the watched store has.
             urgent: whether people will ask about the pod, because no node passed.
         """
-        count = len(nodes)
-        if not self._has_turn((verb, urgent)):
-            return None
-        if names_mode:
-            return AskedNodes(count, nodes)
-        # Whole nodes would keep the request's body in memory.
-        return AskedNodes(count, packed=_packed(nodes.names))
-
-    def _has_turn(self, kind: tuple[VerbName, bool]) -> bool:
-        """Return whether the nodes of a call may be kept, and count the call if so.
-
-        Threads that ask at once may count as one.
-        """
+        kind = verb, urgent
         now_s = time.monotonic()
         left, at_s = self._left.get(kind, (_MOST_A_SECOND, now_s))
         left += _MOST_A_SECOND * (now_s - at_s)
@@ -489,6 +530,19 @@ class Decisions:
         A pod without a UID is not recorded.
         """
         call.timed(current_run())
+        self._wait(pod, call)
+
+    def add_nodes(self, pod: core.Pod, call: NodesCall) -> None:
+        """Record a call of a verb about nodes; the call's run is the current one.
+
+        A pod without a UID is not recorded.
+        """
+        run = current_run()
+        took_s, plugins = (0.0, {}) if run is None else (run.elapsed_s, run.spent_s)
+        self._wait(pod, (call, time.time(), took_s, plugins))
+
+    def _wait(self, pod: core.Pod, call: VerbCall | _TimedNodesCall) -> None:
+        """Put a call into the inbox, and sort the inbox if it holds much."""
         self._inbox.append((pod, call))
         # Nothing counts the memory of what waits, so large pods do not wait.
         if len(self._inbox) >= _MOST_IN_INBOX or pod.held_bytes > _LARGE_POD_BYTES:
@@ -499,7 +553,7 @@ class Decisions:
         with self._lock:
             while self._inbox:
                 pod, call = self._inbox.popleft()
-                self._put(pod, call)
+                self._put(pod, call if isinstance(call, VerbCall) else _verb_call(*call))
 
     def _put(self, pod: core.Pod, call: VerbCall) -> None:
         if not (uid := pod.uid):

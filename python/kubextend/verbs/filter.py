@@ -1,7 +1,6 @@
 """The filter verb: which nodes a pod may run on, and why it may not run on other nodes."""
 
 import logging
-from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 from kubextend import core
@@ -11,7 +10,7 @@ from kubextend.profile import FilterOutcome, Profile, always
 from kubextend.profile.run_in_progress import AbandonedError
 from kubextend.verbs.answer import REJECTS_ALL, Answer, Body, filter_error
 from kubextend.verbs.context import Context
-from kubextend.verbs.decision_records import VerbCall, Verdicts
+from kubextend.verbs.decision_records import NodesCall, VerbCall, kept_nodes
 from kubextend.verbs.group_places import fit_member, is_member
 from kubextend.verbs.plugin_failures import sentence
 from kubextend.verbs.request_counts import ATTEMPTS, NODES
@@ -156,7 +155,7 @@ class FilterVerb:
         entries = entries_of(unknown, outcome.rejections)
         fits = passing.any()
         self._count(profile, "feasible" if fits else "unschedulable")
-        told: Sequence[Entry] = ()
+        told: list[Entry] = []
         if fits:
             self._unplaced.passed(attempt)
         else:
@@ -166,25 +165,15 @@ class FilterVerb:
             if self._context.profiles.for_pod(attempt.pod) is not profile:
                 # A new configuration came while the filters ran, after all rejections had ended.
                 self._unplaced.retry(attempt.pod, 0.0)
-        if self._decisions.records:
-            self._record_nodes(request, attempt.pod, outcome, told)
+        decisions = self._decisions
+        if decisions.records and decisions.has_turn(self.name, urgent=bool(told)):
+            kept = kept_nodes(nodes, names_mode=args.names_mode)
+            call = NodesCall(self.name, kept, unknown, outcome.rejections, told)
+            decisions.add_nodes(attempt.pod, call)
         return Answer(args.filter_answer(entries, self._context.memory.pool))
 
     def _count(self, profile: Profile, result: str) -> None:
         self._context.metrics.counter(ATTEMPTS, self.name, profile.scheduler_name, result).inc()
-
-    def _record_nodes(
-        self, request: FilterRequest, pod: core.Pod, outcome: FilterOutcome, told: Sequence[Entry]
-    ) -> None:
-        args = request.args
-        if args.nodes is None:
-            return
-        asked = self._decisions.asked(
-            self.name, args.nodes, names_mode=args.names_mode, urgent=bool(told)
-        )
-        if asked is not None:
-            verdicts = Verdicts(asked, ~args.nodes.known, outcome.rejections, told)
-            self._decisions.add(pod, VerbCall(self.name, verdicts))
 
     def _record(self, pod: core.Pod, call: VerbCall) -> None:
         if self._decisions.records:

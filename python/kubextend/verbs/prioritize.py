@@ -10,7 +10,7 @@ from kubextend.profile import Profile
 from kubextend.profile.run_in_progress import PluginCall
 from kubextend.verbs.answer import NO_SCORES, Answer, Body
 from kubextend.verbs.context import Context
-from kubextend.verbs.decision_records import VerbCall, Verdicts
+from kubextend.verbs.decision_records import NodesCall, VerbCall, kept_nodes
 from kubextend.verbs.request_counts import NODES
 from kubextend.verbs.scoring import score_nodes
 
@@ -78,12 +78,10 @@ class PrioritizeVerb:
             self._context.failures.left_out(error)
 
         scored, failed = score_nodes(profile, state, args.pod, args.nodes, leave_out)
-        if self._decisions.records:
-            asked = self._decisions.asked(self.name, args.nodes, names_mode=args.names_mode)
-            if asked is not None:
-                call = VerbCall(self.name, Verdicts(asked, scores=scored))
-                call.left_out = left_out
-                self._decisions.add(args.pod, call)
+        if self._decisions.records and self._decisions.has_turn(self.name):
+            kept = kept_nodes(args.nodes, names_mode=args.names_mode)
+            call = NodesCall(self.name, kept, scores=scored, left_out=left_out)
+            self._decisions.add_nodes(args.pod, call)
         if not scored:
             return NO_SCORES if failed else _NOTHING_TO_ADD
         parts = [(each.scores, each.weight) for each in scored]

@@ -18,7 +18,7 @@ from kubextend.plugins.label_match import LabelMatch
 from kubextend.profile import PluginScores
 from kubextend.profile.run_in_progress import PluginCall
 from kubextend.testing import Cluster, make_node, make_pod
-from kubextend.verbs.decision_records import AskedNodes, Decisions, VerbCall, Verdicts
+from kubextend.verbs.decision_records import AskedNodes, Decisions, VerbCall, Verdicts, kept_nodes
 from kubextend.verbs.filter_again import filter_anew
 
 MOST_BYTES = 400_000
@@ -299,10 +299,10 @@ def test_names_of_whole_nodes_take_about_the_bytes_that_are_counted() -> None:
     nodes = core.read_args(json.dumps(bodies).encode(), core.RequestStore()).nodes
     assert nodes is not None
     tracemalloc.start()
-    asked = [Decisions().asked("filter", nodes, names_mode=False) for _ in range(20)]
+    kept = [kept_nodes(nodes, names_mode=False) for _ in range(20)]
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert taken < 1.5 * sum(each.held_bytes for each in asked if each is not None)
+    assert taken < 1.5 * sum(each.held_bytes for each in kept if isinstance(each, AskedNodes))
 
 
 @pytest.mark.parametrize("raw", [2**70, -(2**64), float("inf")])
@@ -370,15 +370,15 @@ def test_of_whole_nodes_only_the_names_are_kept() -> None:
         core.RequestStore(),
     ).nodes
     assert nodes is not None
-    asked = Decisions().asked("filter", nodes, names_mode=False)
-    assert asked is not None
-    assert (asked.names, asked.latest) == (["n"], None)
+    kept = kept_nodes(nodes, names_mode=False)
+    assert isinstance(kept, AskedNodes)
+    assert (kept.names, kept.latest) == (["n"], None)
 
 
 def test_calls_beyond_two_hundred_a_second_are_not_recorded() -> None:
     cluster = Cluster(LabelMatch, nodes=2, args={"LabelMatch": RULES})
     decisions = cluster.verbs.decisions
-    decisions._has_turn = lambda _: False  # type: ignore[method-assign]
+    decisions.has_turn = lambda *_, **__: False  # type: ignore[method-assign]
     cluster.filter(make_pod("a"))
     assert len(decisions) == 0
 
@@ -396,14 +396,14 @@ def test_the_nodes_of_two_hundred_calls_a_second_are_kept_and_then_as_time_passe
     now = [100.0]
     monkeypatch.setattr("kubextend.verbs.decision_records.time.monotonic", lambda: now[0])
     decisions = Decisions()
-    turns = [decisions._has_turn(("filter", False)) for _ in range(300)]
+    turns = [decisions.has_turn("filter") for _ in range(300)]
     assert turns.count(True) == 200
     now[0] += 0.5
-    turns = [decisions._has_turn(("filter", False)) for _ in range(300)]
+    turns = [decisions.has_turn("filter") for _ in range(300)]
     assert turns.count(True) == 100
     # What nobody used for a while is not saved up.
     now[0] += 60.0
-    turns = [decisions._has_turn(("filter", False)) for _ in range(300)]
+    turns = [decisions.has_turn("filter") for _ in range(300)]
     assert turns.count(True) == 200
 
 
