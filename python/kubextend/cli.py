@@ -660,6 +660,9 @@ def why(  # noqa: PLR0913  one for each option
     from kubextend.decisions.explanation import Cause, explain
 
     if capture is not None:
+        if pod is not None:
+            message = f"give the POD or --file, not both: {capture} says which pod it is about"
+            raise click.UsageError(message)
         facts = whys.read_capture(capture)
         _print_why(facts, explain(facts), output)
         return

@@ -113,7 +113,18 @@ def _issue(details: ErrorDetails, model: type[BaseModel], under: Location) -> Is
         return Issue(path, message, details["input"], suggestion(wrong, known, "fields"))
     if details["type"] == "missing":
         return Issue(path, "Required value")
-    return Issue(path, _sentence(details), details["input"])
+    hint = ""
+    if details["type"] in {"model_type", "model_attributes_type"}:
+        hint = _form_of(_model_at(model, location), details["input"])
+    return Issue(path, _sentence(details), details["input"], hint)
+
+
+def _form_of(model: type[BaseModel] | None, found: object) -> str:
+    """Return a hint for a value that should be an object: the object that is meant, or fields."""
+    fields = sorted(_field_names(model))
+    if isinstance(found, str) and "name" in fields:
+        return f"write {{name: {found}}}"
+    return f"known fields: {', '.join(fields)}" if fields else ""
 
 
 def _sentence(details: ErrorDetails) -> str:

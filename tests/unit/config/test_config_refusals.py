@@ -146,7 +146,13 @@ FIELDS = {
     ),
     "list for an object": (
         document(server=[]),
-        Issue("server", "expected an object, found a list", []),
+        Issue(
+            "server",
+            "expected an object, found a list",
+            [],
+            "known fields: decisions, drainDelay, healthHost, healthPort, host, insecure, "
+            "keepAliveSeconds, lease, maxBodyBytes, maxInFlightBytes, path, port, tls, waitingPods",
+        ),
     ),
     "object for a list": (
         plugins(filter={"enabled": {"name": "HighCommPodFilter"}}),
@@ -162,11 +168,16 @@ FIELDS = {
             "profiles[0].plugins.filter.enabled[0]",
             "expected an object, found a string",
             "HighCommPodFilter",
+            "write {name: HighCommPodFilter}",
         ),
     ),
     "nothing for a plugin entry": (
         plugins(filter={"enabled": [None]}),
-        Issue("profiles[0].plugins.filter.enabled[0]", "expected an object, found nothing"),
+        Issue(
+            "profiles[0].plugins.filter.enabled[0]",
+            "expected an object, found nothing",
+            hint="known fields: name, weight",
+        ),
     ),
     "port 0": (document(server={"port": 0}), Issue("server.port", "must be at least 1", 0)),
     "port too high": (
