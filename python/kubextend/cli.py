@@ -659,16 +659,9 @@ def why(  # noqa: PLR0913  one for each option
     from kubextend.config.admission_rules import compile_rules
     from kubextend.decisions.explanation import Cause, explain
 
-    if capture is not None:
-        if pod is not None:
-            message = f"give the POD or --file, not both: {capture} says which pod it is about"
-            raise click.UsageError(message)
-        facts = whys.read_capture(capture)
-        _print_why(facts, explain(facts), output)
+    if pod is None or capture is not None:
+        _print_captured(pod, capture, output)
         return
-    if pod is None:
-        message = "give the POD, or --file"
-        raise click.UsageError(message)
     config = _load(config_file, runs_here=False)
     one = whys.Server(
         server or config.url_prefix,
@@ -699,6 +692,21 @@ def why(  # noqa: PLR0913  one for each option
         if not watch or explanation.cause in {Cause.BOUND, Cause.ENDED, Cause.NO_SUCH_POD}:
             return
         time.sleep(_WATCH_S)
+
+
+def _print_captured(pod: str | None, capture: Path | None, output: _Output) -> None:
+    """Print what a file of ``why --output json`` says about its pod.
+
+    Raises: UsageError: there is no file, or the command line names a pod beside it.
+    """
+    from kubextend import why as whys
+    from kubextend.decisions.explanation import explain
+
+    if pod is not None or capture is None:
+        message = "give either the POD, or --file and the file of one pod"
+        raise click.UsageError(message)
+    facts = whys.read_capture(capture)
+    _print_why(facts, explain(facts), output)
 
 
 def _print_why(facts: "Facts", explanation: "Explanation", output: _Output) -> None:

@@ -232,7 +232,7 @@ def test_the_name_of_a_pod_beside_a_file_is_refused(tmp_path: Path) -> None:
     file = capture(tmp_path / "c.json", facts())
     done = CliRunner().invoke(main, ["why", "another-pod", "--file", str(file)])
     assert done.exit_code == 2
-    assert "give the POD or --file, not both" in done.output
+    assert "give either the POD, or --file" in done.output
 
 
 def test_a_server_that_cannot_be_asked_is_said(tmp_path: Path) -> None:
