@@ -74,6 +74,21 @@ def test_a_gang_of_five_takes_the_five_seats_with_one_filter_call_for_each_membe
     pool.delete()
 
 
+def test_a_pod_preempts_although_a_gang_that_never_fits_was_just_given_the_seat(
+    group_plane: ControlPlane, seat_stack: Stack, new_groups: NewPodGroups
+) -> None:
+    pool = NodePool(group_plane.api, "urgent", 1, cpu="1")
+    groups = new_groups(seat_stack, pool)
+    workload = groups.workload
+    workload.until_placed(workload.create("low", 1, cpu="900m", priority_class="e2e-low"))
+    groups.gang("pair", 2, SITS)
+    calls = seat_stack.calls("filter")
+    until(lambda: seat_stack.calls("filter") > calls, "the gang was tried again")
+    urgent = workload.create("urgent", 1, SITS, cpu="800m", priority_class="e2e-high")
+    assert workload.until_placed(urgent) == {urgent[0]: pool.names[0]}
+    pool.delete()
+
+
 def test_of_a_gang_of_six_for_five_seats_nobody_is_bound_until_there_is_a_sixth(
     group_plane: ControlPlane, seat_stack: Stack, new_groups: NewPodGroups
 ) -> None:

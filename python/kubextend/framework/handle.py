@@ -518,7 +518,9 @@ class Handle:
         """Make kube-scheduler soon retry those of the pods for which it found no node.
 
         The call never blocks. Without access to a cluster nothing happens. Nothing happens for a
-        pod of a pod group either: kube-scheduler retries groups after their backoff only.
+        pod of a pod group either: kube-scheduler retries groups after their backoff only. Nothing
+        happens for a pod of which kubextend rejected no node in its last attempt, because
+        kube-scheduler's own filters had rejected all of them.
         """
         if self._activator is not None:
             self._activator.activate(pods)

@@ -81,11 +81,11 @@ class Deadline(Generic[_Args]):
         return self._now(body).body
 
     def at_once(self, body: Body) -> Answer | None:
-        """Answer a body of at most 1 MB on this thread if no Python plugin runs; else return None.
+        """Answer a body of at most 1 MB if the verb needs no other thread; else return None.
 
         Raises: WireError: the body cannot be read.
         """
-        brief = len(body) <= _BRIEF_BYTES and not self._verb.in_python
+        brief = len(body) <= _BRIEF_BYTES and not self._verb.on_thread
         return self._now(body) if brief else None
 
     async def answer(self, body: Body, arrived_s: float, on_job: OnJob) -> Answer:

@@ -15,7 +15,7 @@ from kubextend.verbs.group_places import fit_member, is_member
 from kubextend.verbs.plugin_failures import sentence
 from kubextend.verbs.request_counts import ATTEMPTS, NODES
 from kubextend.verbs.stable_reasons import Entry, entries_of
-from kubextend.verbs.unbound_pod_records import Attempt
+from kubextend.verbs.unbound_pod_records import NOT_PERMITTED, Attempt
 
 __all__ = ["FilterVerb"]
 
@@ -23,7 +23,6 @@ _LOGGER = logging.getLogger(__name__)
 _NO_POD = "the request has no Pod"
 _NO_NODES = "the request has neither Nodes nor NodeNames"
 _NOT_SEEN_YET = "kubextend's node cache has not seen some of the nodes yet"
-_NOT_PERMITTED = "a Permit plugin rejected the pod"
 _NO_PROFILE = "no profile of kubextend has the pod's schedulerName: every node passes"
 _NO_FILTER = "the pod's profile has no filter: every node passes"
 
@@ -51,7 +50,7 @@ class FilterVerb:
         self._decisions = context.memory.decisions
 
     @property
-    def in_python(self) -> bool:
+    def on_thread(self) -> bool:
         """Whether filtering runs Python code in any profile."""
         return self._context.profiles.filter_in_python
 
@@ -85,9 +84,9 @@ class FilterVerb:
         profile = self._context.profiles.for_pod(args.pod)
         if profile is not None and (said := self._unplaced.why_not_tried(args.pod.uid)):
             # Evicting pods would not change Permit's answer, so every node is unresolvable.
-            reason = said.reason or _NOT_PERMITTED
+            reason = said.reason or NOT_PERMITTED
             entries = [(args.nodes.everything(), reason, True)]
-            note = f"{_NOT_PERMITTED}: {reason}"
+            note = f"{NOT_PERMITTED}: {reason}"
             self._record(args.pod, VerbCall(self.name, note=note))
             return Answer(args.filter_answer(entries, self._context.memory.pool))
         if profile is None or not profile.rejects:
@@ -164,7 +163,7 @@ class FilterVerb:
             told = entries = self._unplaced.reject(attempt, profile, nodes, entries, before)
             if self._context.profiles.for_pod(attempt.pod) is not profile:
                 # A new configuration came while the filters ran, after all rejections had ended.
-                self._unplaced.retry(attempt.pod, 0.0)
+                self._unplaced.retry(attempt.pod)
         decisions = self._decisions
         if decisions.records and decisions.has_turn(self.name, urgent=bool(told)):
             kept = kept_nodes(nodes, names_mode=args.names_mode)

@@ -10,6 +10,7 @@ victims. With ``preemptGroups``, preempt abstains if each candidate passes, and 
 on with its own candidates and their whole groups.
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -27,6 +28,7 @@ from kubextend.verbs.decision_records import VerbCall
 from kubextend.verbs.filter_again import GoesOn
 from kubextend.verbs.plugin_failures import sentence
 from kubextend.verbs.request_counts import NODES
+from kubextend.verbs.unbound_pod_records import NOT_PERMITTED
 
 __all__ = ["PreemptVerb"]
 
@@ -54,11 +56,14 @@ class PreemptVerb:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        # Half of the timeout is for the filters, once before and once after the wait.
+        self._longest_wait_s = context.settings.http_timeout_s / 4
 
     @property
-    def in_python(self) -> bool:
-        """Whether filtering runs Python code in any profile."""
-        return self._context.profiles.filter_in_python
+    def on_thread(self) -> bool:
+        """Whether filtering runs Python code, or may wait for pod groups, in any profile."""
+        profiles = self._context.profiles
+        return profiles.filter_in_python or profiles.count_pods
 
     def read(self, body: Body) -> core.PreemptionArgs:
         """Read the ExtenderPreemptionArgs of a request.
@@ -83,11 +88,18 @@ class PreemptVerb:
             return NO_VICTIMS
         self._context.metrics.histogram(NODES, self.name).observe(len(args.nodes))
         profile = self._context.profiles.for_pod(args.pod)
+        said = self._context.memory.unplaced.why_not_tried(args.pod.uid)
+        if profile is not None and said is not None:
+            # filter says so of every node, so that pods would be evicted in vain, again and again.
+            note = f"{NOT_PERMITTED}: {said.reason}"
+            self._record(args.pod, VerbCall(self.name, note=note))
+            return Answer(args.result(~args.nodes.everything()))
         if profile is None or not profile.rejects:
-            every = self._named(args, args.nodes.everything())
-            if self._may_abstain(args):
-                every = ABSTAINS
-            return self._context.unknown_schedulers.passes(args.pod, every)
+            every = args.nodes.everything()
+            answer = ABSTAINS
+            if not self._may_abstain(args):
+                answer = Answer(args.result(self._nameable(args, every)))
+            return self._context.unknown_schedulers.passes(args.pod, answer)
         if why_not := self._context.readiness.why_not(self.name, profile):
             self._record(args.pod, VerbCall(self.name, error=why_not))
             return NO_VICTIMS
@@ -110,15 +122,37 @@ class PreemptVerb:
     def _offer(self, profile: Profile, args: core.PreemptionArgs, pod: core.Pod) -> Answer:
         """Return the answer with the candidates that the filters accept once the victims are gone.
 
+        Nobody knows yet whether the members of some pod groups get the nodes that filter chose for
+        them. If these nodes are missing, and nothing else can be offered, preempt waits until
+        kubextend knows, for half a second at most: kube-scheduler would not try the pod again, as
+        no event says that the members do not get the nodes.
+
         Raises: PluginError: a filter failed.
         """
-        goes_on = self._context.half_time()
         # A node that a pod is evicted for may have been chosen for a member of a pod group already.
         places = self._context.memory.places
         undecided = places.undecided(pod)
-        pods = places.pods_with_places(pod, profile.pods)
+        found = self._passing(profile, args, pod)
         # A pass may end before the places are read, or get its first place after.
         undecided |= places.undecided(pod)
+        if undecided and found is not None and not found.any():
+            left_s = places.left_s(undecided)
+            without, _ = _judged(profile, args, pod, profile.pods())
+            if left_s <= self._longest_wait_s and self._nameable(args, without).any():
+                time.sleep(left_s)
+                places.decide(undecided)
+                found = self._passing(profile, args, pod)
+        return ABSTAINS if found is None else Answer(args.result(found))
+
+    def _passing(
+        self, profile: Profile, args: core.PreemptionArgs, pod: core.Pod
+    ) -> core.Mask | None:
+        """Return the candidates to offer; None: preempt abstains.
+
+        Raises: PluginError: a filter failed.
+        """
+        goes_on = self._context.half_time()
+        pods = self._context.memory.places.pods_with_places(pod, profile.pods)
         passing, across_nodes = _judged(profile, args, pod, pods)
         alone = _Alone(profile, pod, pods, self._context.stores.read_preemption_args, goes_on)
         if across_nodes and len(args.nodes) > 1:
@@ -126,32 +160,12 @@ class PreemptVerb:
         if self._may_abstain(args):
             every = map(alone.passes, _candidates(args, whole=True)) if across_nodes else passing
             if all(every):
-                return ABSTAINS
-        if undecided and not self._nameable(args, passing).any():
-            self._retry(profile, args, pod, places.left_s(undecided))
-        return self._named(args, passing)
-
-    def _retry(
-        self, profile: Profile, args: core.PreemptionArgs, pod: core.Pod, in_s: float
-    ) -> None:
-        """Have a pod tried again in some seconds if it may then be offered a candidate.
-
-        Nobody knows yet whether the members of some pod groups get the nodes that filter chose for
-        them. If they do not, no event makes kube-scheduler try the pod again.
-
-        Raises: PluginError: a filter failed.
-        """
-        passing, _ = _judged(profile, args, pod, profile.pods())
-        if self._nameable(args, passing).any():
-            self._context.memory.unplaced.retry(pod, in_s)
+                return None
+        return self._nameable(args, passing)
 
     def _may_abstain(self, args: core.PreemptionArgs) -> bool:
         """Return whether preempt abstains from a request if every candidate passes."""
         return self._context.settings.preempt_groups and any(args.elsewhere)
-
-    def _named(self, args: core.PreemptionArgs, passing: core.Mask) -> Answer:
-        """Return the answer that offers the passing candidates whose victims it can name."""
-        return Answer(args.result(self._nameable(args, passing)))
 
     def _nameable(self, args: core.PreemptionArgs, passing: core.Mask) -> core.Mask:
         """Return the passing candidates whose victims an answer can name."""

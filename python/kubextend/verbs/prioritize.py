@@ -35,7 +35,7 @@ class PrioritizeVerb:
         self._decisions = context.memory.decisions
 
     @property
-    def in_python(self) -> bool:
+    def on_thread(self) -> bool:
         """Whether scoring runs Python code in any profile."""
         return self._context.profiles.score_in_python
 

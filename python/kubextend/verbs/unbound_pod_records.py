@@ -47,7 +47,10 @@ from kubextend.verbs.filter_again import LookAgain, filter_anew
 from kubextend.verbs.memory_bounded_map import KeptPods
 from kubextend.verbs.stable_reasons import Entry, Reasons, entries_of
 
-__all__ = ["Attempt", "UnplacedPods", "unschedulable_before"]
+__all__ = ["NOT_PERMITTED", "Attempt", "UnplacedPods", "unschedulable_before"]
+
+NOT_PERMITTED: Final = "a Permit plugin rejected the pod"
+"""What is said of a pod for which ``why_not_tried`` has a status."""
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -143,7 +146,7 @@ class _Record:
         permit_hold_s: how many seconds filter rejects the pod because Permit rejected it.
         permit_until_s: until when filter rejects the pod because Permit rejected it.
         refusals: how often bind refused the pod, as far as ``refuse_bind`` was told.
-        retry_s: when kube-scheduler is to try the pod again; infinite: nobody asked for that.
+        retry: whether kube-scheduler is to try the pod again, as soon as ``wake_due`` is called.
     """
 
     pod: core.Pod
@@ -157,7 +160,7 @@ class _Record:
     permit_hold_s: float = 0.0
     permit_until_s: float = -math.inf
     refusals: int = 0
-    retry_s: float = math.inf
+    retry: bool = False
 
     @property
     def held_bytes(self) -> int:
@@ -168,7 +171,7 @@ class _Record:
         """Whether the record equals a new record of the pod, so that it can be dropped."""
         now = self.attempt is not None or self.rejection is not None
         later = self.left_nominated or self.permit_hold_s or self.reasons.told or self.refusals
-        return not (now or later or self.retry_s < math.inf)
+        return not (now or later or self.retry)
 
 
 class UnplacedPods:
@@ -353,11 +356,11 @@ class UnplacedPods:
             self._keep(record)
             return record.refusals
 
-    def retry(self, pod: core.Pod, in_s: float) -> None:
-        """Make kube-scheduler try a pod again, at the first ``wake_due`` after some seconds."""
+    def retry(self, pod: core.Pod) -> None:
+        """Make kube-scheduler try a pod again, at the next ``wake_due``."""
         with self._lock:
             record = self._record_of(pod)
-            record.retry_s = self._clock() + in_s
+            record.retry = True
             self._keep(record)
 
     def why_not_tried(self, uid: str) -> Status | None:
@@ -453,7 +456,7 @@ class UnplacedPods:
     def _keep(self, record: _Record) -> None:
         for gone in self._records.put(record):
             self._rejected.pop(gone.pod.uid, None)
-            if gone.permit is not None or gone.retry_s < math.inf:
+            if gone.permit is not None or gone.retry:
                 # The pod may be unschedulable by now, and ``wake_due`` no longer finds it.
                 self._forgotten.append(gone.pod)
 
@@ -568,7 +571,7 @@ class UnplacedPods:
                 self._woken.inc()
 
     def _due_by_time(self) -> list[core.Pod]:
-        """Return the pods, each once, whose time after Permit's rejection or ``retry`` is over."""
+        """Return the pods, each once, to retry after Permit's rejection or because of ``retry``."""
         now_s = self._clock()
         with self._lock:
             due, self._forgotten = self._forgotten, []
@@ -576,8 +579,8 @@ class UnplacedPods:
                 after_permit = record.permit is not None and record.permit_until_s <= now_s
                 if after_permit:
                     record.permit = None
-                if after_permit or record.retry_s <= now_s:
-                    record.retry_s = math.inf
+                if after_permit or record.retry:
+                    record.retry = False
                     due.append(record.pod)
         return due
 

@@ -71,8 +71,8 @@ class QuickVerb(Protocol[_Args]):
     answers_refusals: ClassVar[bool]
 
     @property
-    def in_python(self) -> bool:
-        """Whether plugins run Python code, which may take any time, to answer this verb."""
+    def on_thread(self) -> bool:
+        """Whether a thread answers, because Python plugins may take any time, or the verb waits."""
 
     def read(self, body: Body) -> _Args:
         """Parse the body of a request of this verb.

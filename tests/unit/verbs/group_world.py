@@ -65,6 +65,7 @@ class Cluster:
     activator: Activator = field(default_factory=Activator)
     binder: Binder = field(default_factory=Binder)
     calls: int = 0
+    http_timeout_s: float = 600.0
 
     def __post_init__(self) -> None:
         profile = Profile(
@@ -82,7 +83,7 @@ class Cluster:
             activator=self.activator,
             limits=PluginLimits(self.clock),
             clock=self.clock,
-            http_timeout_s=600.0,
+            http_timeout_s=self.http_timeout_s,
         )
         self.manifests: dict[str, dict[str, Any]] = {}
 

@@ -59,6 +59,13 @@ def test_a_verb_that_runs_python_is_not_brief(in_python: str, run_by: set[str]) 
     assert brief(in_python, 2) == VERBS - run_by
 
 
+def test_preempt_that_may_wait_for_a_pod_group_is_not_brief() -> None:
+    counting = Profile("default-scheduler", filter=[Plugin("none")], counts_pods=True)
+    verbs = make_verbs(Profiles.of([counting]))
+    assert verbs.filter.at_once(b"{}") is not None
+    assert verbs.preempt.at_once(b"{}") is None
+
+
 def test_a_verb_with_much_to_read_is_not_brief() -> None:
     assert brief("none", 1_000_000) == VERBS
     assert brief("none", 1_000_001) == set()

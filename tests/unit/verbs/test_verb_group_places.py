@@ -194,12 +194,13 @@ def test_a_member_that_is_asked_about_first_again_begins_a_pass_without_its_earl
     assert cluster.filter_passes(["m2", "m1"]) == {"m2": "n0", "m1": "n1"}
 
 
-def preempting(nodes: tuple[str, ...] = ("n0",)) -> Cluster:
+def preempting(nodes: tuple[str, ...] = ("n0",), http_timeout_s: float = 600.0) -> Cluster:
     """Return nodes, a pod that preempts, and on n0 a victim and the place of a member.
 
     A node has room for one pod.
     """
-    cluster = Cluster(nodes=nodes, room=Room({"n0": 2}))
+    room = Room({"n0": 2})
+    cluster = Cluster(nodes=nodes, room=room, http_timeout_s=http_timeout_s)
     cluster.create(["victim", "preempts"], group="")
     cluster.seen_bound("victim", "n0")
     cluster.create(["m0"])
@@ -208,59 +209,76 @@ def preempting(nodes: tuple[str, ...] = ("n0",)) -> Cluster:
     return cluster
 
 
-def offered(cluster: Cluster) -> list[str]:
-    """Return the nodes that preempt offers to the pod that preempts."""
+def preempt(cluster: Cluster, body: bytes) -> tuple[list[str], float]:
+    """Return the nodes that preempt offers, and for how many seconds it waited before."""
+    waited: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        cluster.clock.now_s += seconds
+
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr("kubextend.verbs.preempt.time.sleep", sleep)
+        answer = json.loads(cluster.verbs.preempt(body))
+    return list(answer["NodeNameToMetaVictims"]), sum(waited)
+
+
+def offered(cluster: Cluster) -> tuple[list[str], float]:
+    """Return the nodes that preempt offers to the pod that preempts, and how long it waited."""
     request = {
         "Pod": cluster.manifests["preempts"],
         "NodeNameToMetaVictims": {"n0": {"Pods": [{"UID": "uid-of-victim"}]}},
     }
-    answer = json.loads(cluster.verbs.preempt(json.dumps(request).encode()))
-    return list(answer["NodeNameToMetaVictims"])
+    return preempt(cluster, json.dumps(request).encode())
 
 
-def woken_in(cluster: Cluster, seconds: float) -> list[str]:
-    """Return the pods that are tried again after some seconds."""
-    cluster.clock.now_s += seconds
-    cluster.activator.woken.clear()
-    cluster.verbs.wake_due()
-    return [*cluster.activator.woken]
-
-
-def test_a_pod_is_evicted_for_no_node_that_a_member_has() -> None:
+def test_a_pod_is_evicted_at_once_for_a_node_that_no_member_has() -> None:
     cluster = preempting()
-    assert offered(cluster) == []
     cluster.delete("m0")
-    assert offered(cluster) == ["n0"]
+    assert offered(cluster) == (["n0"], 0)
 
 
-def test_a_pod_that_is_offered_no_node_because_of_a_member_is_tried_again_once() -> None:
+def test_a_pod_waits_for_the_node_of_a_member_whose_pass_fails() -> None:
     cluster = preempting()
-    assert offered(cluster) == []
-    # An attempt in between, which ends elsewhere, changes nothing.
-    cluster.filter("preempts")
-    assert woken_in(cluster, 0.4) == []
-    assert woken_in(cluster, 0.2) == ["preempts"]
-    assert offered(cluster) == ["n0"]
-    assert woken_in(cluster, 1.0) == []
+    cluster.clock.now_s += 0.125
+    assert offered(cluster) == (["n0"], 0.375)
 
 
-def test_a_pod_that_is_offered_no_node_anyway_is_not_tried_again_for_a_member() -> None:
+def test_a_pod_is_evicted_for_no_node_that_a_member_got(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = preempting()
+    places = cluster.verbs._places
+    decide = places.decide
+
+    def bound_meanwhile(undecided: Any) -> None:
+        places.bind_begins("uid-of-m0")
+        decide(undecided)
+
+    monkeypatch.setattr(places, "decide", bound_meanwhile)
+    assert offered(cluster) == ([], 0.5)
+
+
+def test_a_pod_that_is_offered_no_node_anyway_does_not_wait_for_a_member() -> None:
     cluster = preempting()
     cluster.room.places = {"n0": 0}
-    assert offered(cluster) == []
-    assert woken_in(cluster, 1.0) == []
+    assert offered(cluster) == ([], 0)
 
 
-def test_a_pod_that_is_offered_no_node_because_of_bound_members_is_not_tried_again() -> None:
+def test_a_pod_that_is_offered_no_node_because_of_bound_members_does_not_wait() -> None:
     cluster = preempting()
     cluster.room.places = {"n0": 2}
     assert cluster.bind("m0", "n0") == ""
     cluster.room.places = {"n0": 1}
-    assert offered(cluster) == []
-    assert woken_in(cluster, 1.0) == []
+    assert offered(cluster) == ([], 0)
 
 
-def test_a_pod_whose_candidate_a_member_took_during_the_request_is_tried_again(
+def test_a_pod_does_not_wait_for_a_member_for_more_than_a_quarter_of_the_timeout() -> None:
+    cluster = preempting(http_timeout_s=1.9)
+    assert offered(cluster) == ([], 0)
+    cluster = preempting(http_timeout_s=2.0)
+    assert offered(cluster) == (["n0"], 0.5)
+
+
+def test_a_pod_whose_candidate_a_member_took_during_the_request_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = Cluster(nodes=("n0",), room=Room({"n0": 2}))
@@ -277,11 +295,10 @@ def test_a_pod_whose_candidate_a_member_took_during_the_request_is_tried_again(
         return look(*args)
 
     monkeypatch.setattr(places, "pods_with_places", look_later)
-    assert offered(cluster) == []
-    assert woken_in(cluster, 0.6) == ["preempts"]
+    assert offered(cluster) == (["n0"], 0.5)
 
 
-def test_a_pod_is_tried_again_for_a_member_though_another_candidate_cannot_be_named() -> None:
+def test_a_pod_waits_for_a_member_though_another_candidate_cannot_be_named() -> None:
     # The answer names no victims on other nodes, so nothing is offered for n1.
     cluster = preempting(("n0", "n1"))
     victims = {
@@ -289,8 +306,14 @@ def test_a_pod_is_tried_again_for_a_member_though_another_candidate_cannot_be_na
         "n1": {"uid-of-beside": "n1", "uid-of-victim": "n0"},
     }
     body = group_preempt_request(victims, cluster.manifests["preempts"])
-    assert json.loads(cluster.verbs.preempt(body)) == {"NodeNameToMetaVictims": {}}
-    assert woken_in(cluster, 0.6) == ["preempts"]
+    assert preempt(cluster, body) == (["n0"], 0.5)
+
+
+def test_a_pod_does_not_wait_for_a_candidate_that_cannot_be_named() -> None:
+    cluster = preempting(("n0", "n1"))
+    victims = {"n0": {"uid-of-victim": "n0", "uid-of-beside": "n1"}}
+    body = group_preempt_request(victims, cluster.manifests["preempts"])
+    assert preempt(cluster, body) == ([], 0)
 
 
 def test_a_wait_for_one_group_ends_no_pass_that_came_later(

@@ -28,6 +28,7 @@ from kubextend.verbs.delayed_bind_answers import AnswerThrottle
 from make_verbs import make_verbs
 
 CLOSED = "the door is closed"
+NAMED = "NodeNameToMetaVictims"
 
 
 @dataclass
@@ -110,6 +111,21 @@ def test_no_node_is_offered_to_preemption_whatever_the_code(said: Status) -> Non
     world = World(Door(permits=said))
     world.remember()
     assert world.filter()["FailedNodes"] in (None, {})
+
+
+def test_no_pod_is_evicted_for_a_pod_that_permit_rejected_a_moment_ago() -> None:
+    world = World()
+    candidates = {"n": {"Pods": [{"UID": "uid-of-victim"}]}}
+    body = {"Pod": pod(), NAMED: candidates}
+
+    def offered() -> list[str]:
+        return [*json.loads(world.verbs.preempt(json.dumps(body).encode()))[NAMED]]
+
+    assert offered() == ["n"]
+    world.remember()
+    assert offered() == []
+    world.clock.now_s += 10
+    assert offered() == ["n"]
 
 
 def test_a_rejection_without_a_reason_gets_one() -> None:
@@ -281,10 +297,10 @@ def test_one_that_is_to_be_tried_again_and_is_forgotten_for_another_is_woken() -
     for name in ("first", "next"):
         asked = core.read_args(names_request([], of=pod(name))).pod
         assert asked is not None
-        unplaced.retry(asked, 60.0)
+        unplaced.retry(asked)
     for _ in range(2):
         unplaced.wake_due()
-        assert activator.woken == ["first"]
+        assert sorted(activator.woken) == ["first", "next"]
 
 
 def test_a_pod_that_is_rejected_after_each_activation_waits_twice_as_long_each_time() -> None:
