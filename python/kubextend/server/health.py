@@ -137,8 +137,8 @@ class _MetricsPage:
 
     A hundred histograms take 20 ms to render, in which verbs get less time of the interpreter. A
     request that comes too early waits for the next text, so that no text is older than its request.
-    If 32 requests wait, the next gets 503: connections that await an answer give way to nobody, and
-    would keep out the probes.
+    If 32 requests wait, the next gets the last text at once: connections that await an answer give
+    way to nobody, and would keep out the probes.
 
     Args:
         metrics: the metrics to render.
@@ -149,15 +149,20 @@ class _MetricsPage:
         self._metrics = metrics
         self._health = health
         self._next: asyncio.Task[tuple[bytes, str]] | None = None
+        self._last: tuple[bytes, str] | None = None
         self._not_before_s = 0.0
         self._waiting = 0
 
     async def fresh(self) -> tuple[bytes, str]:
-        """Return the text of all metrics, rendered after this call, and its content type.
+        """Return the text of all metrics and its content type.
 
-        Raises: HTTPException: 503: 32 other requests wait for the text.
+        The text is rendered after this call, unless 32 other requests wait for that text.
+
+        Raises: HTTPException: 503: 32 other requests wait for the very first text.
         """
         if self._waiting >= _MOST_SCRAPES:
+            if self._last is not None:
+                return self._last
             message = f"{_MOST_SCRAPES} requests wait for the metrics: ask again in a second"
             raise HTTPException(503, message, headers={"Retry-After": "1"})
         if self._next is None:
@@ -179,7 +184,8 @@ class _MetricsPage:
         # Conditions may be asked on the event loop only, and the text is rendered on a thread.
         conditions = self._health.conditions()
         self._metrics.scrape(_CONDITIONS, lambda: conditions)
-        return await asyncio.to_thread(self._metrics.render)
+        self._last = await asyncio.to_thread(self._metrics.render)
+        return self._last
 
 
 def _is_verbose(request: Request) -> bool:

@@ -198,7 +198,7 @@ class BindVerb:
                 request.call.done = True
         self._count(request, answer)
         if request.call is not None:
-            self._record_end(request.call, run, answer)
+            self._record_end(args.pod_uid, request.call, run, answer)
         if answer.result == "error":
             self._context.memory.places.forget(args.pod_uid)
             await self._wait_to_refuse(request)
@@ -225,10 +225,10 @@ class BindVerb:
             request.call.error = _GIVEN_UP
             decisions.add(pod, request.call)
 
-    def _record_end(self, call: VerbCall, run: Run, answer: Answer) -> None:
+    def _record_end(self, uid: str, call: VerbCall, run: Run, answer: Answer) -> None:
         call.timed(run)
         call.error = short(orjson.loads(bytes(answer.body))["Error"])
-        self._context.memory.decisions.count(call)
+        self._context.memory.decisions.bind_ended(uid, call)
 
     async def _wait_to_refuse(self, request: _Request) -> None:
         """Wait until kube-scheduler may be told that the pod is not bound.
@@ -539,6 +539,8 @@ class BindVerb:
             if older.cycle.bound:
                 return _bound_already(older.cycle.node_name, cycle.node_name)
         mine = self._under_way[uid] = _UnderWay(cycle, _this_task())
+        binding = self._context.memory.binding
+        binding[uid] = cycle.node_name
         try:
             return await run()
         except asyncio.CancelledError:
@@ -546,7 +548,7 @@ class BindVerb:
                 raise
             return Status.error(_REPLACED)
         finally:
-            del self._under_way[uid]
+            del self._under_way[uid], binding[uid]
             mine.end()
 
     async def _assumed(self, profile: Profile, cycle: BindingCycle, lead: Lead) -> Status:

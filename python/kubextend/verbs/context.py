@@ -96,20 +96,20 @@ class Context:
     def judging(self, profile: Profile, pod: core.Pod) -> Profile:
         """Return the profile with which filter and preempt judge nodes for a pod.
 
-        Where Permit holds the pod, the pod counts on its node already, and its plugins must not see
-        it there: a new kube-scheduler may ask about the pod while the bind request of the old one
-        is still open.
+        While the pod's binding cycle runs, for example while Permit holds the pod, the pod counts
+        on its node already, and its plugins must not see it there: a new kube-scheduler may ask
+        about the pod while the bind request of the old one is still open.
 
         Source: kubernetes v1.36 pkg/scheduler/backend/cache/cache.go, which a pod enters when it is
         assumed, after its filters have run
         """
-        held = self.memory.waiting_pods.get(pod.uid)
-        if held is None:
+        node = self.memory.binding.get(pod.uid)
+        if node is None:
             return profile
 
         def others() -> core.PodSnapshot | None:
             pods = profile.pods()
-            return None if pods is None else pods.before([(held.node_name, [pod.uid])])
+            return None if pods is None else pods.before([(node, [pod.uid])])
 
         return replace(profile, pods=others)
 

@@ -307,6 +307,10 @@ class VerbCall:
         if run is not None:
             self.took_s, self.plugins = run.elapsed_s, run.spent_s
 
+    def measure_again(self) -> None:
+        """Count the bytes anew when they are asked for next, because the call has changed."""
+        self._held_bytes = 0
+
     def blame(self, error: PluginError) -> None:
         """Note which plugin failed, and how."""
         self.failed = error.plugin, error.extension_point
@@ -343,7 +347,7 @@ class VerbCall:
             # JSON takes as many bytes as it is long, and dicts many times that.
             self.settled = _packed(self.verdicts.summary())
             self.verdicts = None
-            self._held_bytes = 0
+            self.measure_again()
 
 
 class NodesCall(NamedTuple):
@@ -568,11 +572,18 @@ class Decisions:
         self._unsettled.pop(uid, None)
         if self._pods.get(uid) is record:
             self._unsettled[uid] = record
-        if call.done:
-            self.count(call)
+        if call.verb != "bind":
+            self._count(call)
 
-    def count(self, call: VerbCall) -> None:
-        """Count the durations and failures of the plugins of a call that is done."""
+    def bind_ended(self, uid: str, call: VerbCall) -> None:
+        """Count the plugins of a call of bind, which was recorded when it began, and its memory."""
+        self._count(call)
+        call.measure_again()
+        with self._lock:
+            self._pods.recount(uid)
+
+    def _count(self, call: VerbCall) -> None:
+        """Count the durations and failures of the plugins of a call."""
         for plugin, seconds in call.plugins.items():
             durations = self._durations.get(plugin)
             if durations is None:

@@ -46,6 +46,7 @@ class Memory:
         places: the nodes that filter kept for members of pod groups.
         unknown: when each unknown node name was first seen.
         waiting_pods: the pods that Permit holds.
+        binding: UID -> node of each pod whose binding cycle runs.
         clock: returns monotonic seconds, at the speed of the event loop's clock.
         pool: reusable buffers for large answers; None: each answer is a new ``bytes``.
         throttle: spreads the answers about pods that Permit held and rejected over time.
@@ -59,6 +60,7 @@ class Memory:
     unknown: UnknownNames
     waiting_pods: WaitingPods
     clock: Callable[[], float]
+    binding: dict[str, str] = field(default_factory=dict)
     pool: core.BodyPool | None = None
     throttle: AnswerThrottle = field(default_factory=AnswerThrottle)
     decisions: Decisions = field(default_factory=Decisions)

@@ -122,6 +122,33 @@ def test_a_pod_is_not_rejected_because_of_itself(kind: type[OnePod]) -> None:
     assert not cluster.filter(other).kept
 
 
+class HoldsInReserve:
+    name = "HoldsInReserve"
+
+    async def reserve(self, *_: object) -> None:
+        await asyncio.sleep(20)
+
+    async def unreserve(self, *_: object) -> None:
+        pass
+
+
+class HoldsInPreBind:
+    name = "HoldsInPreBind"
+
+    async def pre_bind(self, *_: object) -> None:
+        await asyncio.sleep(20)
+
+
+@pytest.mark.parametrize("holds", [HoldsInReserve, HoldsInPreBind])
+def test_a_pod_is_not_rejected_because_of_itself_while_its_bind_goes_on(holds: Any) -> None:
+    pod = testing.make_pod("a", requests={"cpu": "1"})
+    cluster = testing.Cluster(OnePod, holds, nodes=["n", "m"], pods=[pod])
+    assert cluster.filter(pod).kept == ("n", "m")
+    assert not cluster.bind(pod, "n").answered
+    assert cluster.filter(pod).kept == ("n", "m")
+    assert cluster.preempt(pod, {"n": [], "m": []}) == {"n": [], "m": []}
+
+
 class Zone:
     """Keeps the nodes of one zone, and says who was asked."""
 

@@ -182,6 +182,30 @@ def test_the_nodes_that_are_told_are_those_of_the_last_attempt() -> None:
     assert node["node"] == "node-1"
 
 
+def test_what_a_bind_ended_with_counts_as_memory_and_its_plugins_count_once() -> None:
+    decisions, pod, call = Decisions(), pod_of("a"), VerbCall("bind")
+    decisions.add(pod, call)
+    before = decisions.held_bytes
+    call.error, call.plugins = "x" * 1000, {PluginCall("Holds", "Permit"): 2.0}
+    decisions.bind_ended(pod.uid, call)
+    assert decisions.held_bytes >= before + 1000
+    assert decisions.durations() == {PluginCall("Holds", "Permit"): [2.0]}
+
+
+def test_the_plugins_of_a_quick_bind_count_once() -> None:
+    class Reserves:
+        name = "Reserves"
+
+        async def reserve(self, *_: object) -> None: ...
+
+        async def unreserve(self, *_: object) -> None: ...
+
+    cluster = Cluster(Reserves)
+    cluster.schedule(make_pod("a"))
+    (times,) = cluster.verbs.decisions.durations().values()
+    assert len(times) == 1
+
+
 def test_of_two_pods_of_one_name_the_one_with_the_later_call_is_found() -> None:
     decisions = Decisions(MOST_BYTES)
     for uid in ("before", "recreated"):
