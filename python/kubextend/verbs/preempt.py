@@ -56,7 +56,7 @@ class PreemptVerb:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        # Half of the timeout is for the filters, once before and once after the wait.
+        # The wait is within the half of the timeout in which candidates are judged.
         self._longest_wait_s = context.settings.http_timeout_s / 4
 
     @property
@@ -131,8 +131,9 @@ class PreemptVerb:
         """
         # A node that a pod is evicted for may have been chosen for a member of a pod group already.
         places = self._context.memory.places
+        goes_on = self._context.half_time()
         undecided = places.undecided(pod)
-        found = self._passing(profile, args, pod)
+        found = self._passing(profile, args, pod, goes_on)
         # A pass may end before the places are read, or get its first place after.
         undecided |= places.undecided(pod)
         if undecided and found is not None and not found.any():
@@ -141,17 +142,22 @@ class PreemptVerb:
             if left_s <= self._longest_wait_s and self._nameable(args, without).any():
                 time.sleep(left_s)
                 places.decide(undecided)
-                found = self._passing(profile, args, pod)
+                found = self._passing(profile, args, pod, goes_on)
         return ABSTAINS if found is None else Answer(args.result(found))
 
     def _passing(
-        self, profile: Profile, args: core.PreemptionArgs, pod: core.Pod
+        self, profile: Profile, args: core.PreemptionArgs, pod: core.Pod, goes_on: GoesOn
     ) -> core.Mask | None:
         """Return the candidates to offer; None: preempt abstains.
 
+        Args:
+            profile: the profile whose filters judge.
+            args: the request.
+            pod: the pod that preempts.
+            goes_on: returns whether there is time to judge one more candidate.
+
         Raises: PluginError: a filter failed.
         """
-        goes_on = self._context.half_time()
         pods = self._context.memory.places.pods_with_places(pod, profile.pods)
         passing, across_nodes = _judged(profile, args, pod, pods)
         alone = _Alone(profile, pod, pods, self._context.stores.read_preemption_args, goes_on)
