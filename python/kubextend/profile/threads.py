@@ -5,6 +5,7 @@ interpreter from ending. The threads of this pool are daemons, and a new thread 
 an abandoned thread.
 """
 
+import gc
 import sys
 import threading
 import traceback
@@ -14,6 +15,7 @@ from contextvars import Context, copy_context
 from enum import Enum, auto
 from functools import partial
 from queue import SimpleQueue
+from types import FrameType
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from kubextend.metrics import ScrapedGauge
@@ -24,6 +26,8 @@ _T = TypeVar("_T")
 
 _MOST_FRAMES: Final = 20
 _MOST_STACK_CHARS: Final = 4000
+# Held while the garbage collection is off.
+_UNCOLLECTED: Final = threading.Lock()
 
 
 class ThreadUse(NamedTuple):
@@ -79,8 +83,7 @@ class Job(Generic[_T]):
 
         The text has at most 20 frames and 4,000 characters: the innermost ones.
         """
-        # A copy of the frames of all threads; only this thread's is kept.
-        frame = None if self._thread_id is None else sys._current_frames().get(self._thread_id)  # noqa: SLF001  the only way
+        frame = None if self._thread_id is None else _frame_of(self._thread_id)
         if frame is None or self.future.done():
             return ""
         inner = traceback.StackSummary.extract(traceback.walk_stack(frame), limit=_MOST_FRAMES)
@@ -231,6 +234,21 @@ class Threads:
         else:
             self._spare += 1
         return True
+
+
+def _frame_of(thread_id: int) -> FrameType | None:
+    """Return the innermost frame of a thread; None: the thread has ended."""
+    # CPython copies the frames of all threads with a lock that threads need to start and to end.
+    # Before 3.11.9, a garbage collection in the middle may wait there for the GIL, and the thread
+    # that has the GIL for the lock: the process then stands still for ever (CPython issue 106883).
+    with _UNCOLLECTED:
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            return sys._current_frames().get(thread_id)  # noqa: SLF001  the only way
+        finally:
+            if was_on:
+                gc.enable()
 
 
 def _nothing() -> None:

@@ -1,5 +1,7 @@
 """Threads that may be given up: who takes their place, and what becomes of what they bring."""
 
+import gc
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -157,3 +159,32 @@ def test_what_work_held_is_let_go_of_before_its_result_is_told(threads: Threads)
     go.set()
     assert told.wait(SOON_S)
     assert held == [False]
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_no_garbage_collection_begins_while_the_frames_of_all_threads_are_copied(
+    threads: Threads, monkeypatch: pytest.MonkeyPatch, is_on: bool
+) -> None:
+    """Python before 3.11.9 may stand still for ever if one does (CPython issue 106883)."""
+    began, go, seen = threading.Event(), threading.Event(), list[bool]()
+    copied = sys._current_frames
+
+    def noted() -> object:
+        seen.append(gc.isenabled())
+        return copied()
+
+    def hang() -> None:
+        began.set()
+        assert go.wait(SOON_S)
+
+    job = threads.submit(hang)
+    assert began.wait(SOON_S)
+    monkeypatch.setattr(sys, "_current_frames", noted)
+    try:
+        if not is_on:
+            gc.disable()
+        assert "in hang" in job.stack()
+        assert (seen, gc.isenabled()) == ([False], is_on)
+    finally:
+        gc.enable()
+        go.set()
