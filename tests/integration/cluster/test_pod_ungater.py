@@ -283,11 +283,3 @@ def test_all_gates_can_be_taken_off_at_once(api: ScriptedApi, cluster: Cluster) 
         "b": Fate.RELEASED,
         "gone": Fate.GONE,
     }
-
-
-def test_an_api_that_never_answers_is_not_waited_for_longer_than_asked(
-    api: ScriptedApi, cluster: Cluster
-) -> None:
-    api.down()
-    fates = ungate(cluster, GATE, waiting("a"), timeout_s=0.3)
-    assert [fate for _, fate, _ in fates] == [Fate.RETURNED]

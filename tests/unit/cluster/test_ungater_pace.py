@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from kubextend.cluster import Fate, RefusedError, Ungater, UnreachableError
+from kubextend.cluster import Fate, RefusedError, Ungater, UnreachableError, ungate, ungater
 from kubextend.cluster.api_call import Call
 from kubextend.cluster.ungater import Pauses
 from kubextend.core import PodStore
@@ -129,6 +131,37 @@ def test_stop_ends_the_wait_for_the_next_attempt() -> None:
     assert tried.wait(PATIENCE_S)
     ungater.stop()
     assert fates == [Fate.RETURNED]
+
+
+@pytest.mark.parametrize(
+    ("away_s", "fate", "until_s"),
+    [(100.0, Fate.RELEASED, 102.0), (1000.0, Fate.RETURNED, 120.0)],
+)
+def test_who_takes_off_gates_at_once_waits_for_the_api_as_long_as_asked(
+    away_s: float, fate: Fate, until_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 0.0
+
+    class Away:
+        def request(self, _: Call) -> bytes:
+            if now_s < away_s:
+                raise AWAY
+            return b"{}"
+
+    def wait(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    def clock() -> float:
+        return now_s
+
+    monkeypatch.setattr(ungater, "time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr(ungater, "Pauses", partial(Pauses, clock=clock, wait=wait))
+    pod = PodStore().apply(POD).pod
+    assert pod is not None
+    fates = ungate(cast("Cluster", Away()), "gate", [pod], timeout_s=120.0)
+    assert [found for _, found, _ in fates] == [fate]
+    assert until_s - 2.0 < now_s <= until_s
 
 
 LARGE = POD.replace(b'"uid":"u"', b'"uid":"u","annotations":{"a":"%b"}' % (b"x" * 1000))

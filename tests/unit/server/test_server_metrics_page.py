@@ -2,12 +2,14 @@
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
+import anyio.to_thread
 import httpx
+import pytest
 from connection_world import TurnedLoop
 
 from kubextend.metrics import Metrics
@@ -15,20 +17,39 @@ from kubextend.server import Health, health_application
 from kubextend.server.health import _MetricsPage
 
 
-class AtOnce(ThreadPoolExecutor):
-    """Does the work where it is asked for, so that the clock of the loop stands meanwhile."""
+class WithoutThreads(TurnedLoop):
+    """A loop that does the work for threads itself, so that its clock stands meanwhile.
 
-    def submit(self, work: Callable[..., Any], /, *args: Any, **more: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        done.set_result(work(*args, **more))
+    Attributes:
+        holds: whether such work waits until the test lets it go on.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.holds = False
+        self._held: list[Callable[[], None]] = []
+
+    def run_in_executor(  # type: ignore[override]  # typeshed has a form with type variables
+        self, executor: object, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        assert executor is None
+        done = self.create_future()
+        self._held.append(lambda: done.set_result(func(*args)))
+        if not self.holds:
+            self.go_on()
         return done
+
+    def go_on(self) -> None:
+        self.holds = False
+        while self._held:
+            self._held.pop(0)()
 
 
 def test_metrics_are_rendered_once_a_second_at_most_and_are_never_older_than_their_request() -> (
     None
 ):
     metrics = Metrics()
-    loop = TurnedLoop()
+    loop = WithoutThreads()
     began_s: list[float] = []
     asked = 0
 
@@ -45,7 +66,6 @@ def test_metrics_are_rendered_once_a_second_at_most_and_are_never_older_than_the
         assert int((await client.get("/metrics")).text) >= number
 
     async def scenario() -> None:
-        loop.set_default_executor(AtOnce())
         transport = httpx.ASGITransport(app=health_application(Health(), metrics))
         async with (
             httpx.AsyncClient(transport=transport, base_url="http://x") as client,
@@ -61,32 +81,35 @@ def test_metrics_are_rendered_once_a_second_at_most_and_are_never_older_than_the
     assert all(after - before > 0.99 for before, after in pairwise(began_s))
 
 
-def test_of_many_scrapes_at_once_most_are_refused_at_once_so_that_probes_find_a_place() -> None:
-    metrics, go = Metrics(), threading.Event()
+async def without_thread(work: Callable[[], Any]) -> Any:
+    return work()
 
-    def render() -> tuple[bytes, str]:
-        go.wait()
-        return b"", "text/plain"
 
-    metrics.render = render  # type: ignore[method-assign]
+def test_of_many_scrapes_at_once_most_are_refused_at_once_so_that_probes_find_a_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Starlette makes the answer 503 on a thread.
+    monkeypatch.setattr(anyio.to_thread, "run_sync", without_thread)
+    metrics, loop = Metrics(), WithoutThreads()
+    metrics.render = lambda: (b"", "text/plain")  # type: ignore[method-assign]
 
     async def scenario() -> None:
+        loop.holds = True
         transport = httpx.ASGITransport(app=health_application(Health(), metrics))
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
             scrapes = [asyncio.create_task(client.get("/metrics")) for _ in range(40)]
-            try:
-                # Those that are refused do not wait for the text.
-                done, _ = await asyncio.wait(scrapes, return_when=asyncio.FIRST_COMPLETED)
-                while len(done) < 8:
-                    done, _ = await asyncio.wait(scrapes, timeout=0.01)
-            finally:
-                go.set()
-            statuses = [(await scraped).status_code for scraped in scrapes]
-            assert sorted(statuses) == [200] * 32 + [503] * 8
+            # The clock goes on only when everybody waits: here for the text.
+            await asyncio.sleep(1)
+            refused = [scrape for scrape in scrapes if scrape.done()]
+            assert [scrape.result().status_code for scrape in refused] == [503] * 8
+            loop.go_on()
+            statuses = Counter(answer.status_code for answer in await asyncio.gather(*scrapes))
+            assert statuses == {503: 8, 200: 32}
             # Who is answered leaves the place to others.
             assert (await client.get("/metrics")).status_code == 200
 
-    asyncio.run(scenario())
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(scenario())
 
 
 def test_of_many_scrapes_at_once_most_get_the_last_text() -> None:
