@@ -412,12 +412,12 @@ class HttpConnection(asyncio.Protocol):
 
         Otherwise uvloop reads up to 32 times, here 32 MiB, before it looks at the next connection.
         """
-        if not self._reading_is_paused and not self._transport.is_closing():
+        if not self._reading_is_paused:
             self._transport.pause_reading()
             self._loop.call_soon(self._read_after_others)
 
     def _read_after_others(self) -> None:
-        if not self._reading_is_paused and not self._transport.is_closing():
+        if not self._reading_is_paused:
             self._transport.resume_reading()
 
     def _body_is_received(self) -> None:
