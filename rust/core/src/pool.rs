@@ -119,6 +119,11 @@ impl Strings {
     pub(crate) fn holds(&self, text: &str) -> bool {
         self.known.contains(text)
     }
+
+    /// For how many values the pool has memory.
+    pub(crate) fn room(&self) -> usize {
+        self.known.capacity()
+    }
 }
 
 #[cfg(test)]
@@ -160,14 +165,14 @@ mod tests {
         let most = 4 * SMALLEST_PURGE;
         drop(many(&mut strings));
         strings.purge();
-        assert!(strings.known.capacity() < most);
+        assert!(strings.room() < most);
         let many = many(&mut strings);
-        assert!(strings.known.capacity() >= MANY);
+        assert!(strings.room() >= MANY);
         for text in many {
             strings.give_up(text);
         }
         strings.shrink();
-        assert!(strings.known.capacity() < most);
+        assert!(strings.room() < most);
     }
 
     #[test]
@@ -181,5 +186,9 @@ mod tests {
         }
         strings.intern("usual");
         assert!(!strings.holds("many-0"));
+        // From then on it takes as many lost uses again.
+        strings.intern("passing");
+        strings.intern("usual");
+        assert!(strings.holds("passing"));
     }
 }

@@ -187,6 +187,48 @@ def rows(number: int, *, alike: bool, **args: Any) -> testing.Cluster:
     return made
 
 
+def two(*found: Any, rooms: Sequence[Mapping[str, str]] = (ROOM, ROOM), **args: Any) -> Any:
+    """Return a cluster of the nodes n0 and n1."""
+    name = NodeResourceTopologyMatch.name
+    nodes = [testing.node_manifest(f"n{at}", allocatable=each) for at, each in enumerate(rooms)]
+    made = testing.Cluster(
+        NodeResourceTopologyMatch, nodes=nodes, args={name: args}, weights={name: 10}
+    )
+    for at, each in enumerate(found):
+        made.put(TOPOLOGIES, each | {"metadata": {"name": f"n{at}"}})
+    return made
+
+
+def test_of_nodes_whose_zones_are_alike_each_is_judged_by_its_own_devices() -> None:
+    without = {name: amount for name, amount in ROOM.items() if name != GPU}
+    of = two(topology(*HALVES), topology(*HALVES), rooms=(ROOM, without))
+    result = of.filter(guaranteed({"cpu": "1", "memory": "1Gi", GPU: "1"}))
+    assert (result.kept, result.rejected) == (("n0",), {"n1": "cannot align container"})
+
+
+def test_of_nodes_whose_zones_are_alike_each_is_scored_by_the_zones_that_its_kubelet_allows() -> (
+    None
+):
+    # A pod in one zone keeps all but one of so many parts of the score, and half a part for its
+    # nearest zones.
+    of = two(topology(*HALVES), topology(*HALVES, topologyManagerMaxNUMANodes="2"), **FEW)
+    assert of.prioritize(FOUR_CPUS) == {"n0": 100 - 100 // 8 + 6, "n1": 100 - 100 // 2 + 25}
+
+
+def test_of_nodes_whose_zones_are_alike_each_is_scored_by_its_own_costs() -> None:
+    def zones(apart: int) -> list[Any]:
+        # The pod needs the zones 0 and 1 together.
+        return [
+            zone(0, {0: 10, 1: apart, 2: 20}, cpu="2", memory="8Gi"),
+            zone(1, {0: apart, 1: 10, 2: 20}, cpu="2", memory="8Gi"),
+            zone(2, {0: 20, 1: 20, 2: 10}, cpu="1", memory="8Gi"),
+        ]
+
+    # Only where the zones 0 and 1 are no farther apart than others, they are the nearest.
+    of = two(topology(*zones(20)), topology(*zones(40)), **FEW)
+    assert of.prioritize(FOUR_CPUS) == {"n0": 100 - 2 * 12 + 6, "n1": 100 - 2 * 12}
+
+
 MANY = guaranteed(*({"cpu": f"{1 + at % 9}m", "memory": f"{1 + at}Ki"} for at in range(1500)))
 TOO_MUCH = (
     "pod needs more than 1,000,000 comparisons with NUMA zones;"

@@ -193,3 +193,16 @@ def test_unschedulable_pods_are_tried_again_when_their_pod_group_comes_or_change
     assert world.activated == ["a"]
     world.put(POD_GROUPS, pod_group(minMember=2))
     assert world.activated == ["a", "a"]
+
+
+def test_those_for_whom_min_resources_lacked_are_tried_again_when_a_member_finds_a_node() -> None:
+    members = [parked("a"), parked("b"), parked("c")]
+    huge = pod("huge", "h", node_name="n", requests={"cpu": "4"})
+    world = cluster(pod_group(minMember=2, minResources={"cpu": "8"}), pods=[*members, huge])
+    for each in members[:2]:
+        assert why_not(world, each) == LACKS_RESOURCES
+    world.delete(huge | {"kind": "Pod"})
+    assert why_not(world, members[2]) == ""
+    before = len(world.activated)
+    world.bind(members[2], "n")
+    assert world.activated[before:] == ["a", "b"]

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -139,14 +139,53 @@ class HoldsInPreBind:
         await asyncio.sleep(20)
 
 
+@pytest.mark.parametrize("kind", COUNTING)
 @pytest.mark.parametrize("holds", [HoldsInReserve, HoldsInPreBind])
-def test_a_pod_is_not_rejected_because_of_itself_while_its_bind_goes_on(holds: Any) -> None:
+def test_a_pod_is_not_rejected_because_of_itself_while_its_bind_goes_on(
+    kind: type[OnePod], holds: Any
+) -> None:
     pod = testing.make_pod("a", requests={"cpu": "1"})
-    cluster = testing.Cluster(OnePod, holds, nodes=["n", "m"], pods=[pod])
+    cluster = testing.Cluster(kind, holds, nodes=["n", "m"], pods=[pod])
     assert cluster.filter(pod).kept == ("n", "m")
     assert not cluster.bind(pod, "n").answered
     assert cluster.filter(pod).kept == ("n", "m")
     assert cluster.preempt(pod, {"n": [], "m": []}) == {"n": [], "m": []}
+
+
+@pytest.mark.parametrize("kind", COUNTING)
+def test_a_member_of_a_pod_group_is_not_rejected_because_of_itself(kind: type[OnePod]) -> None:
+    more = {"schedulingGroup": {"podGroupName": "g"}}
+    pod, other = (testing.make_pod(name, requests={"cpu": "1"}, **more) for name in "ab")
+    cluster = testing.Cluster(kind, HoldsInPermit, nodes=["n", "m"], pods=[pod, other])
+    # A member is offered one node.
+    (place,) = cluster.filter(pod).kept
+    assert cluster.bind(pod, place).waiting == ("HoldsInPermit",)
+    assert len(cluster.filter(pod).kept) == 1
+    assert not cluster.filter(other).kept
+
+
+class CountsInScore(OnePodInFilter):
+    seen: ClassVar[list[int]] = []
+
+    def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
+        pods = self._handle.pods(state)
+        assert pods is not None
+        self.seen.append(pods.requested_in(pod.namespace).get("cpu", 0))
+        return [0] * len(nodes)
+
+
+def test_score_counts_the_pods_that_are_on_nodes_when_it_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(CountsInScore, "seen", [])
+    held, other = (testing.make_pod(name, requests={"cpu": "1"}) for name in "ab")
+    cluster = testing.Cluster(CountsInScore, HoldsInPermit, nodes=["n", "m"], pods=[held])
+    cluster.bind(held, "n")
+    # Filter leaves out the pod that it judges; prioritize comes later, when all count.
+    assert cluster.filter(held).kept == ("n", "m")
+    cluster.prioritize(held)
+    cluster.prioritize(other)
+    assert CountsInScore.seen == [1000, 1000]
 
 
 class Zone:

@@ -29,6 +29,7 @@ class Steps:
     holds: bool = False
     on_pre_filter: Callable[[], object] = lambda: None
     on_reserve: Callable[[], object] = lambda: None
+    on_permit: Callable[[], object] = lambda: None
     on_pre_bind: Callable[[], object] = lambda: None
     seen: list[str] = field(default_factory=list)
 
@@ -46,6 +47,7 @@ class Steps:
         self.seen.append("unreserve")
 
     async def permit(self, *_: Any) -> tuple[Status, float] | None:
+        self.on_permit()
         return (Status.wait(), 60.0) if self.holds else None
 
     async def pre_bind(self, *_: Any) -> None:
@@ -171,12 +173,12 @@ def test_a_held_pod_whose_node_goes_is_sent_back_at_once_and_tried_again(told_by
 
 
 @pytest.mark.parametrize("happens", [World.delete, World.recreate])
-@pytest.mark.parametrize("step", ["on_reserve", "on_pre_bind"])
+@pytest.mark.parametrize("step", ["on_reserve", "on_permit", "on_pre_bind"])
 @pytest.mark.parametrize("holds", [True, False])
 def test_a_node_that_goes_in_the_middle_of_a_step_gets_no_binding(
     happens: Callable[[World], object], step: str, holds: bool
 ) -> None:
-    plugin = Steps(holds=holds and step == "on_reserve")
+    plugin = Steps(holds=holds and step != "on_pre_bind")
     world = World(plugin)
     setattr(plugin, step, lambda: happens(world))
     assert asyncio.run(world.bind()) == DELETED

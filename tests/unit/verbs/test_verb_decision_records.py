@@ -11,6 +11,7 @@ import pytest
 
 from kubextend import core
 from kubextend.decisions import DecisionReader, ServerFacts
+from kubextend.errors import PluginError
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 from kubextend.plugins.coscheduling import Coscheduling
@@ -285,6 +286,19 @@ def test_the_texts_of_plugins_count_before_and_after_ten_minutes() -> None:
     assert 1024 < decisions.held_bytes < 2 * brief + 2048
 
 
+@pytest.mark.parametrize("kind", ["error", "note", "detail"])
+def test_what_a_call_says_in_words_counts(kind: str) -> None:
+    def held_bytes(said: str) -> int:
+        call = VerbCall("bind", **({} if kind == "detail" else {kind: said}))  # type: ignore[arg-type]
+        if kind == "detail":
+            call.blame(PluginError("Raises", "Bind", said))
+        decisions = Decisions()
+        decisions.add(make_pod("a", uid="u"), call)
+        return decisions.held_bytes
+
+    assert held_bytes("x" * 1001) >= held_bytes("x") + 1000
+
+
 @pytest.mark.parametrize(
     ("name_chars", "reasons", "plugins"),
     [(20, 1, 0), (20, 1, 5), (253, 1, 8), (20, 64, 0), (253, 64, 0), (63, 0, 20)],
@@ -329,7 +343,7 @@ def test_names_of_whole_nodes_take_about_the_bytes_that_are_counted() -> None:
     assert taken < 1.5 * sum(each.held_bytes for each in kept if isinstance(each, AskedNodes))
 
 
-@pytest.mark.parametrize("raw", [2**70, -(2**64), float("inf")])
+@pytest.mark.parametrize("raw", [2**63, -(2**63) - 1, 2**70, -(2**64), float("inf")])
 def test_a_raw_score_that_no_json_may_hold_does_not_hide_the_record(raw: Any) -> None:
     class ScoresAnything:
         name = "ScoresAnything"

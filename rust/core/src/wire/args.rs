@@ -467,6 +467,26 @@ mod tests {
     }
 
     #[test]
+    fn a_refused_body_leaves_no_memory_for_its_strings() {
+        const MANY: usize = 40_000;
+        let labels: Vec<_> = (0..MANY).map(|i| format!(r#""{i:060}":"""#)).collect();
+        let node = format!(
+            r#"{{"metadata":{{"name":"n","labels":{{{}}}}}}}"#,
+            labels.join(",")
+        );
+        let room_after = |rest: &str| {
+            let store = RequestStore::new(1 << 30);
+            let body = format!(r#"{{"Nodes":{{"items":[{node}]}}}}{rest}"#);
+            let is_read = read_args(Body::new(body), Some(&store), None).is_ok();
+            (is_read, store.with_strings(|strings| strings.room()))
+        };
+        let (is_read, room) = room_after("");
+        assert!(is_read && room >= MANY, "{room}");
+        let (is_read, room) = room_after("!");
+        assert!(!is_read && room < MANY / 2, "{room}");
+    }
+
+    #[test]
     fn the_strings_of_nodes_that_no_store_keeps_any_more_are_forgotten_soon() {
         let labels = |of: &str| {
             let labels = (0..5000).map(|i| format!(r#""{of}{i:04}":"""#));

@@ -640,6 +640,18 @@ mod tests {
     }
 
     #[test]
+    fn the_memory_of_a_converted_list_is_given_back_once() {
+        let mut cursor = Cursor::with_budget(b"", 100).expect("short");
+        cursor.charge_list(10).expect("there is room");
+        let inner = cursor.temporary();
+        cursor.charge_list(20).expect("there is room");
+        cursor.give_back(inner);
+        assert_eq!((cursor.budget, cursor.temporary()), (60, 10));
+        cursor.give_back(0);
+        assert_eq!((cursor.budget, cursor.temporary()), (70, 0));
+    }
+
+    #[test]
     fn depth_is_limited_and_never_recurses() {
         let nested = |open: &str, close: &str, times: usize| {
             let mut body = open.repeat(times);
