@@ -84,7 +84,7 @@ class Server:
             message = f"{self.url}: {_refusal(error)}"
             raise KubextendError(message) from error
         except (OSError, ValueError, HTTPException) as error:
-            reason = getattr(error, "reason", None) or error
+            reason = error.reason if isinstance(error, urllib.error.URLError) else error
             hint = "" if self.cert_file or not _hung_up_in_tls(reason) else _CERTIFICATE_HINT
             message = f"{self.url} cannot be asked: {reason}{hint}"
             raise KubextendError(message) from error

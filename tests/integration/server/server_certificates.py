@@ -38,12 +38,12 @@ class Authority:
         *dns_names: str,
         lasts: timedelta = timedelta(days=1),
         for_servers: bool = True,
+        for_clients: bool = True,
     ) -> Pair:
         """Sign a certificate for 127.0.0.1; ``lasts`` may be negative."""
         key = ec.generate_private_key(ec.SECP256R1())
-        usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
-        if for_servers:
-            usages.append(ExtendedKeyUsageOID.SERVER_AUTH)
+        usages = [ExtendedKeyUsageOID.CLIENT_AUTH] * for_clients
+        usages += [ExtendedKeyUsageOID.SERVER_AUTH] * for_servers
         loopback = x509.IPAddress(ip_address("127.0.0.1"))
         names = [loopback, *map(x509.DNSName, dns_names)]
         certificate = (

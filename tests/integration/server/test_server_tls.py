@@ -1,17 +1,29 @@
+import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import uvicorn
+import uvloop
 from cryptography.hazmat.primitives import serialization
-from live_server import Connection, eventually, port_of, request, serving, some_verbs
+from live_server import (
+    PATIENT_S,
+    Connection,
+    eventually,
+    port_of,
+    request,
+    serving,
+    some_verbs,
+)
 from server_certificates import Authority, Pair
 
 from kubextend.errors import KubextendError
 from kubextend.server import TlsFiles, listeners
+from kubextend.server.connection import handshakes
 from kubextend.verbs import Verbs
 from kubextend.why import Server
 
@@ -114,7 +126,59 @@ def test_clients_without_a_good_certificate_run_no_verb(
     assert calls(guarded_verbs) == 0
     assert "Traceback" not in caplog.text
     [said] = caplog.messages
-    assert said.startswith("a TLS handshake on the verbs failed: peer did not return a certificate")
+    assert said.startswith(
+        "a TLS handshake on the verbs failed: the client showed no certificate, which "
+        "server.tls.clientCAFile asks for"
+    )
+
+
+@pytest.mark.parametrize("loop", [uvloop.new_event_loop, asyncio.new_event_loop])
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_client_whose_certificate_is_refused_hears_and_the_log_has_why(
+    loop: Callable[[], asyncio.AbstractEventLoop],
+    version: ssl.TLSVersion,
+    authority: Authority,
+    stranger: Authority,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(uvicorn.Config, "get_loop_factory", lambda _: loop)
+    monkeypatch.setattr(listeners, "_SAID_AGAIN_S", 0.0)
+    monkeypatch.setattr(handshakes, "_LAST_WORDS_S", PATIENT_S)
+    pair = authority.sign("server")
+    tls = TlsFiles(pair.cert_file, pair.key_file, authority.file)
+    missing = "HANDSHAKE_FAILURE" if version == ssl.TLSVersion.TLSv1_2 else "CERTIFICATE_REQUIRED"
+    for shown, alert, said in (
+        (None, missing, "the client showed no certificate"),
+        (stranger.sign("unknown"), "UNKNOWN_CA", "unable to get local issuer certificate"),
+        (
+            authority.sign("for-servers", for_clients=False),
+            "UNSUPPORTED_CERTIFICATE",
+            "unsuitable certificate purpose",
+        ),
+        (
+            authority.sign("late", lasts=timedelta(days=-1)),
+            "CERTIFICATE_EXPIRED",
+            "certificate has expired",
+        ),
+    ):
+        context = client(authority, shown)
+        context.minimum_version = context.maximum_version = version
+        with serving(some_verbs(), tls=tls) as url:
+            with pytest.raises(ssl.SSLError) as heard:
+                send_a_long_head(url, context)
+            eventually(lambda said=said: said in caplog.text)
+        assert alert in str(heard.value.reason)
+        refused = "the client's certificate is not of server.tls.clientCAFile"
+        assert (refused in caplog.messages[-1]) == (shown is not None)
+        caplog.clear()
+
+
+def send_a_long_head(url: str, context: ssl.SSLContext) -> None:
+    """Send more than a server reads before it refuses a client, and read the answer."""
+    with Connection(url, tls=context) as connection:
+        connection.send(b"GET /livez HTTP/1.1\r\nHost: kubextend\r\nX: ", b"x" * 100_000)
+        connection.socket.recv(1)
 
 
 def failed_handshakes(verbs: Verbs) -> float | None:

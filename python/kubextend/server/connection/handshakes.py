@@ -5,16 +5,19 @@ Clients that never shake hands could then keep out all others.
 """
 
 import asyncio
+import contextlib
 import socket
-import ssl
 from collections.abc import Callable
 from typing import Final, cast
 
-from kubextend.server.connection.tls import TlsReloader
+from kubextend.server.connection.tls import HandshakeError, TlsReloader
 
 __all__ = ["MOST_HANDSHAKES", "Handshakes"]
 
 MOST_HANDSHAKES: Final = 512
+_LAST_WORDS_S: Final = 1.0
+_READ_BYTES: Final = 64 * 1024
+_MOST_READS: Final = 16
 
 
 class Handshakes:
@@ -24,7 +27,7 @@ class Handshakes:
         tls: has the TLS context for new connections.
         within_s: how many seconds a handshake may take.
         on_full: called when a handshake is ended because too many are under way.
-        on_failed: called when a handshake fails, with OpenSSL's reason.
+        on_failed: called when a handshake fails, with the reason.
         most: how many handshakes may be under way.
     """
 
@@ -67,14 +70,39 @@ class Handshakes:
         self, accepted: socket.socket, made: Callable[[], asyncio.Protocol]
     ) -> None:
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                made, accepted, ssl=self._tls.context, ssl_handshake_timeout=self._within_s
-            )
-        except ssl.SSLError as error:
-            self._on_failed((error.reason or "unknown").replace("_", " ").lower())
+            # The event loop closes the socket of a failed handshake before it says so.
+            own = accepted.dup()
         except OSError:
-            # The client went away, or took too long.
-            pass
+            # No descriptor is left.
+            accepted.close()
+            return
+        with own:
+            try:
+                await asyncio.get_running_loop().connect_accepted_socket(
+                    made, accepted, ssl=self._tls.context, ssl_handshake_timeout=self._within_s
+                )
+            except HandshakeError as error:
+                self._on_failed(error.why)
+                await _refuse(own, error.alert)
+            except OSError:
+                # The client went away, or took too long.
+                pass
+
+
+async def _refuse(client: socket.socket, alert: bytes) -> None:
+    """Send an alert to a client, and read what the client still sends.
+
+    A socket that is closed with unread bytes takes the alert from the client again.
+    """
+    loop = asyncio.get_running_loop()
+    client.setblocking(False)
+    with contextlib.suppress(OSError):
+        async with asyncio.timeout(_LAST_WORDS_S):
+            await loop.sock_sendall(client, alert)
+            client.shutdown(socket.SHUT_WR)
+            for _ in range(_MOST_READS):
+                if not await loop.sock_recv(client, _READ_BYTES):
+                    break
 
 
 class _Accepted(asyncio.Protocol):

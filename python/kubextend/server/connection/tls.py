@@ -11,11 +11,11 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from kubextend.errors import KubextendError
 
-__all__ = ["TlsFiles", "TlsReloader"]
+__all__ = ["HandshakeError", "TlsFiles", "TlsReloader"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -24,6 +24,65 @@ _HINTS: Final = {
     "unsuitable certificate purpose": "; its extendedKeyUsage has to name serverAuth",
 }
 """OpenSSL's error -> the end of a sentence that says what is wrong with the certificate files."""
+
+
+class HandshakeError(ssl.SSLError):
+    """A handshake failed at the server.
+
+    Attributes:
+        why: what was wrong, for the server's log.
+        alert: the bytes that say so to the client; empty if TLS has no words for it. Event loops
+            close the connection and do not send them.
+    """
+
+    def __init__(self, why: str, alert: bytes) -> None:
+        super().__init__(why)
+        self.why = why
+        self.alert = alert
+
+
+class _ServerSide(ssl.SSLObject):
+    """The server's side of a TLS connection, whose errors of handshakes have the alert."""
+
+    outgoing: ssl.MemoryBIO
+
+    def do_handshake(self) -> None:
+        """Go on with the handshake.
+
+        Raises: HandshakeError: the handshake failed.
+        """
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError, ssl.SSLSyscallError):
+            raise
+        except ssl.SSLError as error:
+            raise HandshakeError(_why_failed(error), self.outgoing.read()) from error
+
+
+class _ServerContext(ssl.SSLContext):
+    """A TLS context for servers."""
+
+    sslobject_class = _ServerSide
+
+    def wrap_bio(
+        self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **named: Any
+    ) -> ssl.SSLObject:
+        """Return the server's side of a new connection."""
+        side = cast("_ServerSide", super().wrap_bio(incoming, outgoing, *args, **named))
+        side.outgoing = outgoing
+        return side
+
+
+def _why_failed(error: ssl.SSLError) -> str:
+    """Return why a handshake failed at the server, from OpenSSL's error."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            "the client's certificate is not of server.tls.clientCAFile, or is for servers only, "
+            f"or has expired: {error.verify_message}"
+        )
+    if error.reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
+        return "the client showed no certificate, which server.tls.clientCAFile asks for"
+    return (error.reason or "unknown").replace("_", " ").lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +180,7 @@ class TlsFiles:
         return digest.digest()
 
     def _own_context(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context = _ServerContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
         try:
