@@ -4,10 +4,12 @@ What it finds on a real cluster is in tests/e2e.
 """
 
 import json
+import socket
 import ssl
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import Mock
@@ -33,7 +35,12 @@ from kubextend.doctor.cluster_checks import (
     scheduler_names_of_pods,
 )
 from kubextend.doctor.configuration_checks import kube_version, scheduler_file
-from kubextend.doctor.server_checks import certificate_end, same_configuration, verbs_served
+from kubextend.doctor.server_checks import (
+    certificate_end,
+    reachable,
+    same_configuration,
+    verbs_served,
+)
 from kubextend.framework.known_plugins import KnownPlugins
 from kubextend.plugins import IN_TREE
 from kubextend.prometheus.vector import Vector
@@ -440,26 +447,28 @@ def test_a_certificate_is_told_a_week_before_its_end(
 
 
 @pytest.mark.parametrize(
-    ("served", "status", "said"),
+    ("served", "said"),
     [
-        (("filter", "preempt"), 404, []),
-        (("filter", "preempt", "bind"), 404, ["serves bind"]),
-        (("preempt",), 404, ["does not serve filter"]),
+        (("filter", "preempt"), []),
+        (("filter", "preempt", "bind"), ["serves bind"]),
+        (("preempt",), ["does not serve filter"]),
         # Nobody answers: another check says so.
-        ((), 0, []),
+        (None, []),
     ],
 )
 def test_a_verb_that_is_served_or_missing_against_the_configuration_is_told(
-    served: tuple[str, ...],
-    status: int,
+    served: tuple[str, ...] | None,
     said: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def answer(_: Examined, path: str) -> tuple[int, str]:
-        return (405 if path.rsplit("/", 1)[1] in served else status), ""
-
-    monkeypatch.setattr(server_checks, "_answer", answer)
+    page = ""
+    if served is not None:
+        page = 'kubextend_configuration_info{sha256="0"} 1\n' + "".join(
+            f'kubextend_verb_requests_total{{result="unknown_scheduler",verb="{verb}"}} 0.0\n'
+            for verb in served
+        )
+    monkeypatch.setattr(server_checks, "_answer", lambda *_: (200, page))
     found = list(verbs_served(Examined(loaded(tmp_path))))
     assert [problem.message for problem in found] == [
         f"the kubextend that runs {each}, other than the configuration says" for each in said
@@ -476,6 +485,40 @@ def test_another_configuration_is_followed_only_where_no_rule_is_compiled(
     [problem] = same_configuration(with_admission(given) if compiles else Examined(given))
     assert ("takes over changed profiles by itself" in problem.hint) is follows
     assert ("does not follow its file" in problem.hint) is not follows
+    assert "--host, --port or --kubeconfig has another hash" in problem.hint
+
+
+def test_credentials_of_serve_alone_are_told_to_be_missing_in_the_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
+    for fields in ({}, {"cluster": {}}):
+        given = loaded(tmp_path, **fields)
+        found = {each.check: each for each in examine(Examined(given, kubeconfig="elsewhere"))}
+        for check in ("api-reachable", "rights-missing", "rights-unused"):
+            assert found[check].verdict is Verdict.SKIPPED
+            said = found[check].message + found[check].hint
+            assert "set cluster.kubeconfig to FILE" in said
+            assert "name one with --kubeconfig" not in said
+
+
+def test_a_server_that_closes_the_connection_is_no_server_to_start(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closing:
+
+        def close_one() -> None:
+            accepted, _ = closing.accept()
+            with accepted:
+                accepted.recv(4096)
+
+        thread = Thread(target=close_one)
+        thread.start()
+        given = {"urlPrefix": f"http://127.0.0.1:{closing.getsockname()[1]}"}
+        [problem] = reachable(Examined(loaded(tmp_path, extender=given)))
+        thread.join()
+    assert problem.verdict is Verdict.ERROR
+    assert "start kubextend" not in problem.hint
+    assert "server.tls.clientCAFile" in problem.hint
+    assert "does it speak https" in problem.hint
 
 
 def test_the_command_prints_json_and_exits_with_1_for_an_error(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from kubextend.config import ExtenderConfiguration
 from kubextend.config.admission_diff import Difference, Found, differences
 from kubextend.config.admission_policies import LABEL, policies
 from kubextend.config.scheduler_comparison import scheduler_lease, scheduler_names
-from kubextend.doctor.examined import Examined
+from kubextend.doctor.examined import SAME_KUBECONFIG, Examined
 from kubextend.doctor.finding import Problem, error, skipped, warning
 from kubextend.errors import ClusterError
 from kubextend.framework.handle import NO_CLUSTER, Handle
@@ -51,7 +51,7 @@ _DEFAULT_SCHEDULER: Final = "default-scheduler"
 def api_reachable(examined: Examined) -> Iterator[Problem]:
     """Ask the Kubernetes API with kubextend's own credentials."""
     if examined.own is None:
-        yield skipped("the configuration has no section `cluster`")
+        yield skipped("the configuration has no section `cluster`", SAME_KUBECONFIG)
         return
     try:
         cluster.server_version(examined.own)
@@ -101,7 +101,7 @@ def admission_policies(examined: Examined) -> Iterator[Problem]:
 def rights_missing(examined: Examined) -> Iterator[Problem]:
     """Ask for each right that the configuration needs whether kubextend has it."""
     if examined.own is None:
-        yield skipped("the configuration has no section `cluster`")
+        yield skipped("the configuration has no section `cluster`", SAME_KUBECONFIG)
         return
     needed = needed_rights(examined.config, examined.own_namespace)
     for right in cluster.missing_rights(examined.own, needed):
@@ -112,7 +112,7 @@ def rights_missing(examined: Examined) -> Iterator[Problem]:
 def rights_unused(examined: Examined) -> Iterator[Problem]:
     """Look for rights of kubextend that no part of kubextend uses."""
     if examined.own is None:
-        yield skipped("the configuration has no section `cluster`")
+        yield skipped("the configuration has no section `cluster`", SAME_KUBECONFIG)
         return
     grants = cluster.granted(examined.own, examined.own_namespace)
     used = used_rights(examined.config) | GENERAL_RIGHTS

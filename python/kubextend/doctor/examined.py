@@ -4,17 +4,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kubextend import cluster, core, queue_controller
 from kubextend.config import ExtenderConfiguration
 from kubextend.config.admission_rules import PodRules
 from kubextend.config.kube_versions import KubeVersion
+from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
 
-__all__ = ["Examined"]
+__all__ = ["SAME_KUBECONFIG", "Examined"]
+
+SAME_KUBECONFIG: Final = (
+    "for a kubextend that runs with --kubeconfig FILE, set cluster.kubeconfig to FILE: the "
+    "doctor's --kubeconfig looks at the cluster, and says nothing of kubextend's rights"
+)
+"""What to do if kubextend's own credentials are not those of its configuration."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,14 @@ class Examined:
     def own(self) -> "Cluster | None":
         """The API with kubextend's own credentials; None if kubextend does not use the API."""
         given = self.config.cluster
-        return None if given is None else cluster.connect(given.kubeconfig, given.context)
+        if given is None:
+            return None
+        try:
+            return cluster.connect(given.kubeconfig, given.context)
+        except ClusterError as why:
+            broken = str(why).partition("; ")[0]
+            message = f"kubextend's own credentials cannot be used: {broken}; {SAME_KUBECONFIG}"
+            raise ClusterError(message) from why
 
     @cached_property
     def api(self) -> "Cluster | None":

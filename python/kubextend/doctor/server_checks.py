@@ -6,7 +6,6 @@ import re
 import ssl
 import time
 from collections.abc import Iterator
-from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -21,6 +20,10 @@ _MOST_BYTES: Final = 16 * 1024 * 1024
 _CONFIGURATION: Final = re.compile(
     r'^kubextend_configuration_info\{sha256="(\w+)"\} 1', re.MULTILINE
 )
+# kubextend makes such a line at its start, for each verb that it serves.
+_SERVED: Final = re.compile(
+    r'^kubextend_verb_requests_total\{result="unknown_scheduler",verb="(\w+)"\}', re.MULTILINE
+)
 
 _RESTART: Final = (
     "restart kubextend with this configuration; if it runs with --with-admission, give the doctor "
@@ -34,6 +37,10 @@ _FOLLOWS: Final = (
 _FOLLOWS_NOT: Final = (
     "restart kubextend, or give the file that it runs with: with --with-admission it does not "
     "follow its file"
+)
+_OTHER_HASH: Final = (
+    "; a server that was started with --host, --port or --kubeconfig has another hash, unless "
+    "these values are in the file"
 )
 
 
@@ -50,7 +57,7 @@ def reachable(examined: Examined) -> Iterator[Problem]:
     try:
         _get(examined, "/livez")
     except _UnreachableError as why:
-        yield error(f"no answer: {why}", _hint(examined, str(why)))
+        yield error(f"no answer: {why}", _hint(examined, why))
 
 
 def certificate_end(examined: Examined) -> Iterator[Problem]:
@@ -81,13 +88,14 @@ def ready(examined: Examined) -> Iterator[Problem]:
 
 def verbs_served(examined: Examined) -> Iterator[Problem]:
     """Look whether kubextend serves each verb that the configuration needs, and no other."""
-    path = urlsplit(examined.config.url_prefix).path.rstrip("/")
+    # A request for a verb would count as one of kube-scheduler's that kubextend refuses.
+    _status, text = _answer(examined, "/metrics")
+    if _CONFIGURATION.search(text) is None:
+        return
+    served = set(_SERVED.findall(text))
     for verb in ("filter", "prioritize", "preempt", "bind"):
-        # A verb takes POST only: 405 says that it is there.
-        status, _ = _answer(examined, f"{path}/{verb}")
-        served, wanted = status == HTTPStatus.METHOD_NOT_ALLOWED, verb in examined.config.verbs
-        if status and served != wanted:
-            said = "serves" if served else "does not serve"
+        if (verb in served) != (verb in examined.config.verbs):
+            said = "serves" if verb in served else "does not serve"
             message = f"the kubextend that runs {said} {verb}, other than the configuration says"
             hint = _RESTART if examined.rules is None else _RESTART_COMPILED
             yield error(message, hint)
@@ -101,7 +109,7 @@ def same_configuration(examined: Examined) -> Iterator[Problem]:
     if found[1] != examined.config.sha256:
         message = "the kubextend that runs has another configuration than this one"
         hint = _FOLLOWS if examined.rules is None else _FOLLOWS_NOT
-        yield warning(message, hint)
+        yield warning(message, f"{hint}{_OTHER_HASH}")
 
 
 def _answer(examined: Examined, path: str) -> tuple[int, str]:
@@ -166,7 +174,17 @@ def _sentence(why: Exception) -> str:
     return getattr(why, "strerror", None) or str(why) or type(why).__name__
 
 
-def _hint(examined: Examined, why: str) -> str:
-    if "certificate" in why.lower() or "handshake" in why:
-        return "look at extender.tlsConfig and server.tls: CA, names, and the client's certificate"
-    return f"start kubextend, or set extender.urlPrefix: now it is {examined.config.url_prefix}"
+def _hint(examined: Examined, why: _UnreachableError) -> str:
+    url = examined.config.url_prefix
+    if isinstance(why.__cause__, ssl.SSLError):
+        return (
+            "look at extender.tlsConfig and server.tls: CA, names, and the client's certificate, "
+            "which has to be of server.tls.clientCAFile"
+        )
+    if isinstance(why.__cause__, (ConnectionResetError, http.client.BadStatusLine)):
+        scheme = "https" if url.startswith("http:") else "http"
+        return (
+            f"a server answered {url} by closing the connection: does it speak {scheme}, or does "
+            "its server.tls.clientCAFile not know the client's certificate of extender.tlsConfig?"
+        )
+    return f"start kubextend, or set extender.urlPrefix: now it is {url}"

@@ -15,6 +15,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from kubextend.config import load
+from kubextend.doctor import Examined, Verdict, examine
+from kubextend.plugins import IN_TREE
+
 WIRE = Path(__file__).parents[2] / "data" / "wire"
 JSON = {"content-type": "application/json"}
 # For what is to happen in the end, however busy the machine is.
@@ -230,6 +234,23 @@ def test_a_port_that_is_taken_is_one_line_on_stderr() -> None:
     assert ended.returncode == 1
     assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_the_doctor_finds_what_is_served_without_a_request_that_is_refused(tmp_path: Path) -> None:
+    configured = tmp_path / "kubextend.yaml"
+    configured.write_text(
+        "apiVersion: kubextend.dev/v1alpha1\nkind: ExtenderConfiguration\n"
+        f"server: {{port: {free_port()}}}\n"
+        "profiles: [{plugins: {filter: {enabled: [{name: HighCommPodFilter}]}}}]\n"
+    )
+    with kubextend("--config", str(configured)) as (process, url):
+        found = list(examine(Examined(load(configured, known=IN_TREE))))
+        metrics = httpx.get(f"{url}metrics").text
+        _, _, stderr = end(process, signal.SIGTERM)
+    about_server = {each.verdict for each in found if each.check.startswith("server-")}
+    assert about_server == {Verdict.OK}
+    assert "kubextend_requests_refused_total{" not in metrics
+    assert "answered with 404" not in stderr
 
 
 def test_waiting_pods_are_kept_off_the_health_port(tmp_path: Path) -> None:
