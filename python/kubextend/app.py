@@ -39,6 +39,7 @@ from kubextend.server import (
     ApiThreads,
     Application,
     Check,
+    ClientTlsFiles,
     Ending,
     Health,
     Limits,
@@ -665,24 +666,51 @@ def serve(
     ).run()
 
 
-def certificate_warning(config: ExtenderConfiguration) -> str:
-    """Return a warning if kube-scheduler will refuse the server's certificate, else "".
+def certificate_warnings(config: ExtenderConfiguration) -> Iterator[str]:
+    """Yield why kube-scheduler and the server will refuse each other's certificates.
 
-    The function reads the certificate only if its files are on this machine.
+    The function reads only files that are on this machine.
 
-    Raises: KubextendError: a file of the certificate does not hold what it should.
+    Raises: KubextendError: a file of ``server.tls`` does not hold what it should.
     """
     tls, url = _tls(config), urlsplit(config.url_prefix)
-    if tls is None or url.scheme != "https" or not _are_here(*tls.paths):
-        return ""
-    name = config.extender.tls_config.server_name or url.hostname or ""
-    why = tls.refusal_by_name(name)
-    if not why:
-        return ""
-    return (
-        f"kube-scheduler will refuse the certificate {tls.cert_file}: {why}. Put {name} into its "
-        "subjectAltName, or set extender.tlsConfig.serverName to a name that is there"
-    )
+    if url.scheme != "https":
+        return
+    server = tls if tls is not None and _are_here(*tls.paths) else None
+    given = config.extender.tls_config
+    if _are_here(given.cert_file, given.key_file):
+        yield from _client_warnings(server, Path(str(given.cert_file)), Path(str(given.key_file)))
+    if _are_here(given.ca_file):
+        yield from _ca_warnings(server, Path(str(given.ca_file)))
+    name = given.server_name or url.hostname or ""
+    if server is not None and (why := server.refusal_by_name(name)):
+        yield (
+            f"kube-scheduler will refuse the certificate {server.cert_file}: {why}. Put {name} "
+            "into its subjectAltName, or set extender.tlsConfig.serverName to a name that is there"
+        )
+
+
+def _client_warnings(server: TlsFiles | None, cert_file: Path, key_file: Path) -> Iterator[str]:
+    try:
+        ClientTlsFiles(None, cert_file, key_file).context()
+    except KubextendError as why:
+        yield f"kube-scheduler cannot use extender.tlsConfig.certFile and keyFile: {why}"
+        return
+    if server is not None and (refused := server.refusal_of(cert_file, key_file)):
+        yield f"the server will refuse extender.tlsConfig.certFile, {cert_file}: {refused}"
+
+
+def _ca_warnings(server: TlsFiles | None, ca_file: Path) -> Iterator[str]:
+    try:
+        ClientTlsFiles(ca_file).context()
+    except KubextendError as why:
+        yield f"kube-scheduler cannot use extender.tlsConfig.caFile: {why}"
+        return
+    if server is not None and (refused := server.refusal_by_ca(ca_file)):
+        yield (
+            f"kube-scheduler will refuse the certificate {server.cert_file}: {refused}. "
+            f"extender.tlsConfig.caFile, {ca_file}, has to hold the CA that signed the certificate"
+        )
 
 
 def idle_warning(config: ExtenderConfiguration) -> str:

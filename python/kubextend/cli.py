@@ -173,7 +173,8 @@ def check(*, file: Path, scheduler: Path | None, rbac: bool) -> None:
     for note in config.notes:
         click.echo(f"note: {note}")
     empty = "" if config.extender.node_cache_capable else _EMPTY_NODES
-    for warning in filter(None, (empty, app.certificate_warning(config), app.idle_warning(config))):
+    certificates = app.certificate_warnings(config)
+    for warning in filter(None, (empty, *certificates, app.idle_warning(config))):
         _print_line(f"warning: {warning}", err=True)
     if scheduler is None:
         return

@@ -289,11 +289,12 @@ class _Checks:
         config = self._config
         if not self._sound("server", "extender", "profiles") or not config.verbs:
             return
-        if config.extender.url_prefix is not None or config.scheme != "https":
+        if not config.url_prefix.startswith("https:"):
             return
         message = "kube-scheduler needs it, as a path on its own machine; scheduler-config does too"
         tls = config.extender.tls_config
-        missing = [] if tls.ca_file else ["caFile"]
+        # Beside a urlPrefix, a missing caFile is an issue.
+        missing = [] if tls.ca_file or config.extender.url_prefix else ["caFile"]
         if config.server.tls.client_ca_file and not (tls.cert_file or tls.key_file):
             missing += ["certFile", "keyFile"]
         for field in missing:

@@ -70,8 +70,8 @@ def node_mode(examined: Examined) -> Iterator[Problem]:
 
 
 def certificate_name(examined: Examined) -> Iterator[Problem]:
-    """Look whether the name that kube-scheduler calls is in the server's certificate file."""
-    if why := app.certificate_warning(examined.config):
+    """Look whether the files of the certificates fit each other and the name of the server."""
+    for why in app.certificate_warnings(examined.config):
         yield error(why)
 
 

@@ -9,7 +9,7 @@ from kubextend.server.access import Access, TokenFile
 from kubextend.server.api_threads import ApiThreads
 from kubextend.server.application import Application, Limits, application, health_application
 from kubextend.server.connection.deadlines import Deadlines
-from kubextend.server.connection.tls import TlsFiles
+from kubextend.server.connection.tls import ClientTlsFiles, TlsFiles
 from kubextend.server.decisions_endpoint import decision_routes
 from kubextend.server.freed_memory import keep_freed_memory
 from kubextend.server.health import Check, Health
@@ -23,6 +23,7 @@ __all__ = [
     "ApiThreads",
     "Application",
     "Check",
+    "ClientTlsFiles",
     "Deadlines",
     "Ending",
     "Health",

@@ -61,6 +61,14 @@ def kubeconfig(folder: Path, content: object, **more: str) -> Sections:
 # How the sections of a configuration come to be, and what both commands say of them.
 BROKEN: dict[str, tuple[Callable[[Path], Sections], str]] = {
     "no certificate": (lambda folder: tls(folder, certFile="text"), "TLS certificate"),
+    "certificate and key in each other's place": (
+        lambda folder: tls(folder, certFile="server.key", keyFile="server.crt"),
+        "server.key has no certificate, which certFile has to hold as PEM",
+    ),
+    "no key": (
+        lambda folder: tls(folder, keyFile="server.crt"),
+        "server.crt has no private key, which keyFile has to hold as PEM",
+    ),
     "another key": (lambda folder: tls(folder, keyFile="other.key"), "TLS certificate"),
     "an expired certificate": (
         lambda folder: tls(folder, certFile="expired.crt", keyFile="expired.key"),
@@ -189,6 +197,75 @@ def test_check_warns_of_a_certificate_that_kube_scheduler_will_refuse(
     for line in warned:
         assert f"kube-scheduler will refuse the certificate {pair.cert_file}" in line
         assert f"Put {refused} into its subjectAltName" in line
+
+
+# The files of extender.tlsConfig, and what check says of them.
+CLIENTS: dict[str, tuple[dict[str, str], list[str]]] = {
+    "good": ({}, []),
+    "elsewhere": ({"certFile": "/nowhere/crt", "keyFile": "/nowhere/key", "caFile": "/no/ca"}, []),
+    "another's key": (
+        {"keyFile": "server.key"},
+        ["kube-scheduler cannot use extender.tlsConfig.certFile and keyFile"],
+    ),
+    "certificate and key in each other's place": (
+        {"certFile": "client.key", "keyFile": "client.crt"},
+        ["client.key has no certificate, which certFile has to hold"],
+    ),
+    "of another CA": (
+        {"certFile": "unknown.crt", "keyFile": "unknown.key"},
+        ["the server will refuse extender.tlsConfig.certFile"],
+    ),
+    "for servers": (
+        {"certFile": "for-servers.crt", "keyFile": "for-servers.key"},
+        ["unsuitable certificate purpose"],
+    ),
+    "expired": ({"certFile": "late.crt", "keyFile": "late.key"}, ["certificate has expired"]),
+    "another CA": (
+        {"caFile": "stranger.pem"},
+        ["has to hold the CA that signed the certificate"],
+    ),
+    "no CA": ({"caFile": "client.key"}, ["kube-scheduler cannot use extender.tlsConfig.caFile"]),
+    "all at once": (
+        {"caFile": "stranger.pem", "keyFile": "server.key"},
+        ["kube-scheduler cannot use", "kube-scheduler will refuse the certificate"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "sentences"), CLIENTS.values(), ids=CLIENTS)
+def test_check_warns_of_client_files_that_do_not_fit_the_server(
+    tmp_path: Path, files: dict[str, str], sentences: list[str]
+) -> None:
+    sections = tls(tmp_path)
+    authority, stranger = Authority(tmp_path, "ca-2"), Authority(tmp_path, "stranger")
+    authority.sign("client", for_servers=False)
+    authority.sign("for-servers", for_clients=False)
+    authority.sign("late", lasts=timedelta(days=-1))
+    stranger.sign("unknown")
+    sections["server"]["tls"]["clientCAFile"] = str(authority.file)
+    good = {"certFile": "client.crt", "keyFile": "client.key", "caFile": "ca.pem"}
+    given = {name: str(tmp_path / file) for name, file in (good | files).items()}
+    sections["extender"] = {"tlsConfig": given}
+    checked = CliRunner().invoke(cli.main, ["check", str(written(tmp_path, sections))])
+    assert checked.exit_code == 0, checked.output
+    warned = [line for line in checked.stderr.splitlines() if "tlsConfig" in line]
+    assert len(warned) == len(sentences)
+    for line, sentence in zip(warned, sentences, strict=True):
+        assert sentence in line
+
+
+@pytest.mark.parametrize("url", [None, "https://127.0.0.1:8888"])
+def test_check_notes_a_client_certificate_that_scheduler_config_will_ask_for(
+    tmp_path: Path, url: str | None
+) -> None:
+    sections = tls(tmp_path)
+    sections["extender"] = {
+        "urlPrefix": url,
+        "tlsConfig": {"caFile": sections["server"]["tls"]["clientCAFile"]},
+    }
+    checked = CliRunner().invoke(cli.main, ["check", str(written(tmp_path, sections))])
+    for field in ("certFile", "keyFile"):
+        assert f"note: extender.tlsConfig.{field}: not set" in checked.stdout
 
 
 def test_check_runs_no_command_of_a_kubeconfig(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ keep the old.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import ssl
@@ -15,7 +16,7 @@ from typing import Any, Final, cast
 
 from kubextend.errors import KubextendError
 
-__all__ = ["HandshakeError", "TlsFiles", "TlsReloader"]
+__all__ = ["ClientTlsFiles", "HandshakeError", "TlsFiles", "TlsReloader"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -150,6 +151,34 @@ class TlsFiles:
             return error.verify_message
         return ""
 
+    def refusal_by_ca(self, ca_file: Path) -> str:
+        """Return why a client that trusts a CA alone would refuse the certificate, or "".
+
+        Raises: KubextendError: a file cannot be read, or does not hold what it should.
+        """
+        client = ClientTlsFiles(ca_file).context()
+        client.check_hostname = False
+        try:
+            _shake_hands(self._own_context(), client, None)
+        except ssl.SSLCertVerificationError as error:
+            return error.verify_message
+        return ""
+
+    def refusal_of(self, cert_file: Path, key_file: Path) -> str:
+        """Return why the server would refuse a client with a certificate, or "".
+
+        Raises: KubextendError: a file cannot be read, or does not hold what it should.
+        """
+        client = ClientTlsFiles(None, cert_file, key_file).context()
+        client.check_hostname = False
+        # Whether the client accepts the server is another question.
+        client.verify_mode = ssl.CERT_NONE
+        try:
+            _shake_hands(self.context(), client, None)
+        except HandshakeError as error:
+            return error.why
+        return ""
+
     def _accepted_certificate(self, name: str | None) -> Any:
         """Return the server's certificate, once a client that trusts it alone accepted it.
 
@@ -158,11 +187,8 @@ class TlsFiles:
         Raises: ssl.SSLCertVerificationError: a client that calls the server by ``name``, or by any
             name if ``name`` is None, refuses the certificate.
         """
-        client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        client = ClientTlsFiles(self.cert_file).context()
         client.check_hostname = name is not None
-        client.hostname_checks_common_name = False
-        client.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
-        client.load_verify_locations(self.cert_file)
         return _shake_hands(self._own_context(), client, name)
 
     def fingerprint(self) -> bytes:
@@ -183,18 +209,8 @@ class TlsFiles:
         context = _ServerContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
-        try:
-            context.load_cert_chain(self.cert_file, self.key_file, self._refuse_password)
-        except OSError as error:
-            hint = _HINTS.get(getattr(error, "reason", ""), "")
-            message = f"TLS certificate {self.cert_file} with key {self.key_file}: {error}{hint}"
-            raise KubextendError(message) from error
+        _load_pair(context, self.cert_file, self.key_file)
         return context
-
-    def _refuse_password(self) -> str:
-        """Raise KubextendError for an encrypted key, because OpenSSL would ask for a password."""
-        message = f"TLS key {self.key_file} is encrypted; kubextend needs it without a password"
-        raise KubextendError(message)
 
     @staticmethod
     def _require_client_certificates(context: ssl.SSLContext, ca_file: Path) -> None:
@@ -204,6 +220,39 @@ class TlsFiles:
             message = f"TLS client CA {ca_file}: {error}"
             raise KubextendError(message) from error
         context.verify_mode = ssl.CERT_REQUIRED
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTlsFiles:
+    """The PEM files of a client: the CA of the server, and the client's own certificate and key.
+
+    Attributes:
+        ca_file: certificates that the client trusts; each is enough by itself, as for Go.
+        cert_file: the client's certificate and the chain above it; None: the client has none.
+        key_file: the private key of the client's certificate.
+    """
+
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """Return a TLS context of these files, which does not look at common names.
+
+        Raises: KubextendError: a file cannot be read, or does not hold what it should.
+        """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.hostname_checks_common_name = False
+        context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+        if self.ca_file is not None:
+            try:
+                context.load_verify_locations(self.ca_file)
+            except OSError as error:
+                message = f"TLS CA {self.ca_file}: {error}"
+                raise KubextendError(message) from error
+        if self.cert_file is not None and self.key_file is not None:
+            _load_pair(context, self.cert_file, self.key_file)
+        return context
 
 
 class TlsReloader:
@@ -261,6 +310,37 @@ class TlsReloader:
         self._on_reload(True)
 
 
+def _load_pair(context: ssl.SSLContext, cert_file: Path, key_file: Path) -> None:
+    """Make a TLS context show a certificate.
+
+    Raises: KubextendError: a file cannot be read, or does not hold what it should.
+    """
+
+    def refuse_password() -> str:
+        """Raise KubextendError for an encrypted key, because OpenSSL would ask for a password."""
+        message = f"TLS key {key_file} is encrypted; it has to be without a password"
+        raise KubextendError(message)
+
+    try:
+        context.load_cert_chain(cert_file, key_file, refuse_password)
+    except OSError as error:
+        hint = _HINTS.get(getattr(error, "reason", None) or "", "") or _missing(cert_file, key_file)
+        message = f"TLS certificate {cert_file} with key {key_file}: {error}{hint}"
+        raise KubextendError(message) from error
+
+
+def _missing(cert_file: Path, key_file: Path) -> str:
+    """Return which file of a pair lacks what it has to hold, as the end of a sentence; or ""."""
+    for file, pem, what in (
+        (cert_file, b"CERTIFICATE-----", "certificate, which certFile"),
+        (key_file, b"PRIVATE KEY-----", "private key, which keyFile"),
+    ):
+        with contextlib.suppress(OSError):
+            if pem not in file.read_bytes():
+                return f"; {file} has no {what} has to hold as PEM"
+    return ""
+
+
 def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, name: str | None) -> Any:
     """Return the server's certificate as a client sees it after a TLS handshake in memory.
 
@@ -269,7 +349,9 @@ def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, name: str | Non
         client: the client's TLS context.
         name: the name or IP address by which the client calls the server; None: no name.
 
-    Raises: ssl.SSLCertVerificationError: the client does not accept the certificate.
+    Raises:
+        ssl.SSLCertVerificationError: the client does not accept the certificate.
+        HandshakeError: the server does not accept the client's.
     """
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     answering = server.wrap_bio(to_server, to_client, server_side=True)
@@ -280,6 +362,8 @@ def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, name: str | Non
         except ssl.SSLWantReadError:
             pass
         else:
+            # In TLS 1.3 the server looks at the client's certificate now.
+            answering.do_handshake()
             return asking.getpeercert()
         try:
             answering.do_handshake()
