@@ -155,7 +155,7 @@ def serve(
 @_with_admission_option
 def check(*, file: Path, scheduler: Path | None, rbac: bool) -> None:
     """Show what FILE would run, or list everything that is wrong."""
-    from kubextend import app
+    from kubextend import app, cluster
     from kubextend.config.admission_rules import compile_rules
     from kubextend.config.scheduler_comparison import scheduler_differences
     from kubextend.rbac import roles
@@ -164,7 +164,7 @@ def check(*, file: Path, scheduler: Path | None, rbac: bool) -> None:
     config = _called(whole)
     app.check(config)
     if rbac:
-        click.echo(roles(config), nl=False)
+        click.echo(roles(config, cluster.own_namespace()), nl=False)
         return
     for line in _summary(config):
         click.echo(line)
@@ -474,6 +474,8 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
     pods = cluster.list_pending_pods(api, config.kept_parts)
     entries = queue_controller.queue_entries(config, profiles, pods, _set_aside(api))
     rows = [_queue_row(entry) for entry in entries]
+    if not any(config.queue.gate in pod.scheduling_gates for pod in pods):
+        _print_line(_without_gate(config), err=True)
     if output == "json":
         click.echo(json.dumps(rows, indent=2))
         return
@@ -493,6 +495,16 @@ def _set_aside(api: "Cluster") -> Mapping[str, str]:
     except ClusterError as error:
         _print_line(f"note: cannot tell which pods are set aside: {error}", err=True)
         return {}
+
+
+def _without_gate(config: "ExtenderConfiguration") -> str:
+    """Return what to look at if no pending pod has the gate of the queue."""
+    names = [profile.scheduler_name for profile in config.resolved]
+    return (
+        f"note: no pod has the gate {config.queue.gate}; if pods should wait, look at the policy "
+        "that puts the gate on pods (deploy/queue/gate.yaml): it must list the scheduler names of "
+        f"this configuration, {', '.join(names)}, and its bindings must choose the pods"
+    )
 
 
 def _lease_line(api: "Cluster", config: "ExtenderConfiguration") -> str:

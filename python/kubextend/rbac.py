@@ -41,15 +41,19 @@ GENERAL_RIGHTS: Final = frozenset(
 
 _RBAC: Final = {"apiVersion": "rbac.authorization.k8s.io/v1"}
 _NAME: Final = "kubextend"
-_OWN_NAMESPACE: Final = "kubextend-system"
+_USUAL_NAMESPACE: Final = "kubextend-system"
 _BINDING: Final = f"""\
-# Grant these rights to the service account of kubextend, here in the namespace {_OWN_NAMESPACE}:
+# Grant these rights to the service account of kubextend, here in the namespace {{own}}:
 #   kubectl create clusterrolebinding {_NAME} --clusterrole={_NAME} \\
-#     --serviceaccount={_OWN_NAMESPACE}:{_NAME}
+#     --serviceaccount={{own}}:{_NAME}
 """
 _ROLE_BINDING: Final = f"""\
 #   kubectl create rolebinding {_NAME} -n {{namespace}} --role={_NAME} \\
-#     --serviceaccount={_OWN_NAMESPACE}:{_NAME}
+#     --serviceaccount={{own}}:{_NAME}
+"""
+_QUEUE_LEASE: Final = """\
+# The Role in {own} is right for a kubextend in a pod of that namespace. In a static pod, or outside
+# of a pod, kubextend has the queue's Lease in kube-system: set queue.lease.namespace there.
 """
 
 
@@ -76,27 +80,32 @@ def used_rights(config: ExtenderConfiguration) -> frozenset[tuple[str, str, str]
     return frozenset((right.verb, right.group, right.resource) for right in rights)
 
 
-def roles(config: ExtenderConfiguration) -> str:
+def roles(config: ExtenderConfiguration, own_namespace: str | None = None) -> str:
     """Return a YAML document for each role that kubextend needs with a configuration.
 
     Args:
         config: a loaded and checked configuration.
+        own_namespace: the namespace of kubextend's pod; None if it is not known. Then the roles are
+            for kubextend-system, and a comment says where else the Lease of the queue may be.
 
     Raises: KubextendError: the configuration does not use the Kubernetes API.
     """
     if config.cluster is None:
         message = "this configuration needs no rights: it does not use the Kubernetes API"
         raise KubextendError(message)
+    own = own_namespace or _USUAL_NAMESPACE
     by_namespace: dict[str, list[Right]] = {}
-    for right in needed_rights(config, _OWN_NAMESPACE):
+    for right in needed_rights(config, own):
         by_namespace.setdefault(right.namespace, []).append(right)
-    head, documents = _BINDING, []
+    head, documents = _BINDING.format(own=own), []
     for namespace, rights in by_namespace.items():
         names = {"name": _NAME}
         if namespace:
             names["namespace"] = namespace
-            head += _ROLE_BINDING.format(namespace=namespace)
+            head += _ROLE_BINDING.format(namespace=namespace, own=own)
         documents.append(_role("Role" if namespace else "ClusterRole", names, _rules(rights)))
+    if own_namespace is None and config.queues and config.queue.lease.namespace is None:
+        head += _QUEUE_LEASE.format(own=own)
     return head + "---\n".join(documents)
 
 

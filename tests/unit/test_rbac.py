@@ -8,6 +8,7 @@ import yaml
 
 from kubextend import config, discovery
 from kubextend.errors import KubextendError
+from kubextend.queue_controller import NAMESPACE_OUTSIDE_OF_A_POD
 from kubextend.rbac import needed_rights, roles, used_rights
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -127,6 +128,23 @@ def test_a_lease_in_another_namespace_needs_a_role_there() -> None:
         "leases",
         "kubextend-system",
     ]
+
+
+def test_the_roles_say_where_a_queue_without_a_namespace_has_its_lease_outside_of_a_pod() -> None:
+    text = roles(parsed("queueSort", "PrioritySort"))
+    assert f"the queue's Lease in {NAMESPACE_OUTSIDE_OF_A_POD}: set queue.lease.namespace" in text
+    named = parsed("queueSort", "PrioritySort", queue={"lease": {"namespace": "leases"}})
+    for known in (roles(named), roles(parsed()), roles(parsed(server={"lease": {}}))):
+        assert "queue.lease.namespace" not in known
+
+
+def test_the_roles_are_for_the_namespace_of_the_pod_where_that_is_known() -> None:
+    text = roles(parsed("queueSort", "PrioritySort", server={"lease": {}}), "mine")
+    namespaces = [each["metadata"].get("namespace") for each in yaml.safe_load_all(text)]
+    assert namespaces == [None, "mine"]
+    assert text.count("--serviceaccount=mine:kubextend") == 2
+    assert "kubextend-system" not in text
+    assert "queue.lease.namespace" not in text
 
 
 def test_without_the_api_there_are_no_rights() -> None:

@@ -179,6 +179,22 @@ def test_with_turns_of_namespaces_the_positions_are_those_of_the_turns(
     ]
 
 
+def test_where_no_pod_has_the_gate_the_command_names_the_policy_and_the_scheduler_names(
+    api: ScriptedApi, kubeconfig: Path, config: Path
+) -> None:
+    config.write_text(CONFIG + CONFIG.partition("profiles:\n")[2].replace("default", "batch"))
+    api.put_gated_pod("other", ["example.com/quota"])
+    done = run("queue", "--config", config, "--kubeconfig", kubeconfig, "--output", "json")
+    assert done.exit_code == 0
+    assert done.stderr.startswith(f"note: no pod has the gate {GATE}; ")
+    assert "deploy/queue/gate.yaml" in done.stderr
+    assert "default-scheduler, batch-scheduler" in done.stderr
+    json.loads(done.stdout)
+    api.put_gated_pod("gated", [GATE])
+    done = run("queue", "--config", config, "--kubeconfig", kubeconfig)
+    assert done.stderr == ""
+
+
 def test_a_pod_that_is_set_aside_is_named_with_its_reason(
     filled: ScriptedApi, kubeconfig: Path, config: Path
 ) -> None:
