@@ -43,6 +43,11 @@ _CALLS_A_SECOND = 200
 _LEASE = f"""\
 # A lease of its own: {DEFAULT_SCHEDULER_NAME} keeps the one named kube-scheduler.
 """
+_DEFAULT_LEASE = f"""\
+# With a profile {DEFAULT_SCHEDULER_NAME}, this is the cluster's own kube-scheduler with the Lease
+# kube-scheduler in kube-system. Beside another one it would wait for that Lease for ever: give each
+# profile of a second kube-scheduler another schedulerName.
+"""
 _NO_EXTENDERS = """\
 # No profile enables a plugin that kube-scheduler would have to call.
 extenders: []
@@ -191,11 +196,14 @@ def _election(given: JsonValue, config: ExtenderConfiguration, leader_elect: boo
     if leader_elect is not None:
         election["leaderElect"] = leader_elect
     names = {profile.scheduler_name for profile in config.resolved}
-    stands = election.get("leaderElect") is not False
-    if stands and DEFAULT_SCHEDULER_NAME not in names and "resourceName" not in election:
-        election |= {"leaderElect": True, "resourceName": LEASE_NAME}
-        return _LEASE + _yaml({"leaderElection": election})
-    return _yaml({"leaderElection": election}) if election else ""
+    comment = ""
+    if election.get("leaderElect") is not False and "resourceName" not in election:
+        if DEFAULT_SCHEDULER_NAME in names:
+            comment = _DEFAULT_LEASE
+        else:
+            comment = _LEASE
+            election |= {"leaderElect": True, "resourceName": LEASE_NAME}
+    return comment + (_yaml({"leaderElection": election}) if election else "")
 
 
 def _percentage(given: JsonValue, config: ExtenderConfiguration) -> str:

@@ -596,16 +596,21 @@ class _Comparison:
     def election(self) -> None:
         """Check that a second kube-scheduler does not use the default kube-scheduler's Lease."""
         found, wanted = self._found.leader_election, self._wanted.leader_election
-        names = [name for name, _ in self._found.named_profiles()]
-        if not found.leader_elect or DEFAULT_SCHEDULER_NAME in names or found == wanted:
-            return
         default = _Election()
-        if (found.resource_name, found.resource_namespace) == (
+        if not found.leader_elect or (found.resource_name, found.resource_namespace) != (
             default.resource_name,
             default.resource_namespace,
         ):
+            return
+        at: Location = ("leaderElection", "resourceName")
+        if DEFAULT_SCHEDULER_NAME in [name for name, _ in self._found.named_profiles()]:
+            message = (
+                f"with a profile {DEFAULT_SCHEDULER_NAME}, this kube-scheduler takes the place of "
+                "the cluster's own, whose Lease it uses: beside that one it waits for ever"
+            )
+            self._note(at, message)
+        elif found != wanted:
             message = "the cluster's own kube-scheduler holds this lease: this one waits for ever"
-            at: Location = ("leaderElection", "resourceName")
             self._complain(at, message, found.resource_name, f"resourceName: {LEASE_NAME}")
 
 

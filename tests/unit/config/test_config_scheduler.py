@@ -223,6 +223,14 @@ def test_profiles_connection_and_election_are_those_asked_for(
     }
 
 
+def test_the_file_says_that_a_second_kube_scheduler_needs_other_names_than_the_default(
+    parse: Parse,
+) -> None:
+    text = scheduler_configuration(parse(document()))
+    assert "# profile of a second kube-scheduler another schedulerName.\n" in text
+    assert "Lease" not in scheduler_configuration(parse(document()), leader_elect=False)
+
+
 @pytest.mark.parametrize(
     ("plugins", "calls"),
     [

@@ -661,12 +661,33 @@ def test_a_difference_is_named_with_what_happens_and_what_is_right(
 def test_it_is_noted_where_alone_kube_scheduler_starts_with_a_file(
     parse: Parse, tmp_path: Path, changed: dict[str, Any], expected: list[str]
 ) -> None:
-    config = parse(document(**copy.deepcopy(FILTER)))
+    config = parse(document(**copy.deepcopy(CONFIGURATIONS["own scheduler"])))
     tree = yaml.safe_load(scheduler_configuration(config)) | changed
     file = tmp_path / "kube-scheduler.yaml"
     file.write_text(yaml.safe_dump(tree))
     found = scheduler_differences(config, file)
     assert found == ((), tuple(f"{file}: {note}" for note in expected))
+
+
+def test_it_is_noted_that_a_second_kube_scheduler_with_the_default_profile_waits_for_ever(
+    parse: Parse, tmp_path: Path
+) -> None:
+    file = tmp_path / "kube-scheduler.yaml"
+
+    def notes(sections: dict[str, Any], **election: Any) -> tuple[str, ...]:
+        config = parse(document(**copy.deepcopy(sections)))
+        tree = yaml.safe_load(scheduler_configuration(config, kubeconfig="k"))
+        file.write_text(yaml.safe_dump(tree | ({"leaderElection": election} if election else {})))
+        found = scheduler_differences(config, file)
+        assert found.issues == ()
+        return found.notes
+
+    (note,) = notes(FILTER)
+    assert note.startswith(f"{file}: leaderElection.resourceName: with a profile default-scheduler")
+    assert note.endswith("beside that one it waits for ever")
+    assert notes(FILTER, leaderElect=False) == ()
+    assert notes(FILTER, resourceName="ml") == ()
+    assert notes(CONFIGURATIONS["own scheduler"]) == ()
 
 
 @pytest.mark.parametrize(
@@ -676,7 +697,7 @@ def test_it_is_noted_what_happens_where_preempt_shares_the_entry_of_filter(
     parse: Parse, tmp_path: Path, ends: str, *, ignorable: bool
 ) -> None:
     extender = {"ignorable": ignorable, "preemptGroups": True}
-    config = parse(document(cluster={}, extender=extender))
+    config = parse(document(**CONFIGURATIONS["own scheduler"], extender=extender))
     tree = yaml.safe_load(scheduler_configuration(config, kubeconfig="k"))
     preempt_beside_filter(tree)
     tree["extenders"][0]["ignorable"] = ignorable
