@@ -213,7 +213,10 @@ profiles:
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ("raise ValueError('no\\n licence')", "cannot be made: ValueError: no licence"),
+        (
+            "raise ValueError('no\\n licence')",
+            "cannot be made: ValueError: no licence (picky.py:5)\n",
+        ),
         ("handle.pods()", "cannot be made: set needs_pods = True on Picky"),
     ],
 )

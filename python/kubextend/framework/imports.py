@@ -4,7 +4,9 @@ import importlib
 import importlib.util
 import inspect
 import re
+import traceback
 from difflib import get_close_matches
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -15,7 +17,7 @@ from kubextend.framework.plugin import METHODS_OF_POINT
 from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.framework.signatures import wrong_methods
 
-__all__ = ["PluginUnavailableError", "check_methods", "class_at"]
+__all__ = ["PluginUnavailableError", "check_methods", "class_at", "in_own_code"]
 
 _REFERENCE = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
 _EXAMPLE = "such as my_package.my_module:MyPlugin"
@@ -72,7 +74,32 @@ def _module(name: str) -> ModuleType:
 
 def _failed(module: str, error: BaseException) -> PluginUnavailableError:
     what = " ".join(str(error).split())
-    return PluginUnavailableError(f"importing {module} failed: {type(error).__name__}: {what}")
+    where = in_own_code(module, error)
+    return PluginUnavailableError(
+        f"importing {module} failed: {type(error).__name__}: {what}{where}"
+    )
+
+
+def in_own_code(module: str, error: BaseException) -> str:
+    """Return where in a plugin's own code an error was raised, as in `` (package/plugin.py:7)``.
+
+    The place is the innermost one in the module, or in the package that the module is in.
+
+    Args:
+        module: the module of the plugin's class.
+        error: what the code raised.
+
+    Returns: a text that begins with a space; "" if the error has no place in that code.
+    """
+    package = module.rpartition(".")[0] or module
+    place = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        name = frame.f_globals.get("__name__", "")
+        if name == package or name.startswith(f"{package}."):
+            file = Path(frame.f_code.co_filename)
+            depth = name.count(".") + 1 + (file.stem == "__init__")
+            place = f" ({'/'.join(file.parts[-depth:])}:{line})"
+    return place
 
 
 def _refuse_missing(module: ModuleType, name: str) -> NoReturn:

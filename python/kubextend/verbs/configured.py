@@ -11,6 +11,7 @@ from kubextend import core
 from kubextend.config import ExtenderConfiguration, ResolvedProfile
 from kubextend.errors import KubextendError
 from kubextend.framework.handle import NO_CLUSTER, ClusterPorts, Handle
+from kubextend.framework.imports import in_own_code
 from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, Profile, Profiles, WaitingPods
@@ -155,7 +156,8 @@ def _made(
         kind = "" if isinstance(error, KubextendError) else f"{type(error).__name__}: "
         what = " ".join(f"{kind}{error}".split())
         profile = f'profile "{resolved.scheduler_name}"'
-        message = f'{profile}: plugin "{plugin.name}" cannot be made: {what}'
+        where = in_own_code(plugin.plugin_class.__module__, error)
+        message = f'{profile}: plugin "{plugin.name}" cannot be made: {what}{where}'
         raise KubextendError(message) from error
 
 

@@ -58,7 +58,7 @@ def test_its_arguments_are_checked_like_any_others(refusal: Refusal) -> None:
             ["fails:Mine"],
             Issue(
                 "outOfTree[0]",
-                "importing fails failed: ZeroDivisionError: division by zero",
+                "importing fails failed: ZeroDivisionError: division by zero (fails.py:1)",
                 "fails:Mine",
             ),
         ),

@@ -37,17 +37,20 @@ instance = Good()
     "broken.py": "raise RuntimeError('no\\n luck')",
     "script.py": "import sys; sys.exit(3)",
     "needs.py": "import not_installed_anywhere",
+    "team/__init__.py": "from team.limits import LIMITS\nclass Plugin: ...\nLIMITS['cpu']",
+    "team/limits.py": "import json\nLIMITS = json.loads('{}')\njson.loads('') if BROKEN else None",
     "imported.py": "import sys; sys.modules['was_imported'] = sys; from good import Good",
 }
 
 
 @pytest.fixture(autouse=True)
 def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    (tmp_path / "team").mkdir()
     for name, text in MODULES.items():
         (tmp_path / name).write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     yield
-    for name in (*MODULES, "was_imported.py"):
+    for name in (*MODULES, "was_imported.py", "team", "team.limits"):
         sys.modules.pop(name.removesuffix(".py"), None)
 
 
@@ -82,11 +85,14 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             "define one of: pre_enqueue, less, pre_filter, filter_nodes,",
         ),
         ("good:OddArgs", "good:OddArgs: its Args are no pydantic model", "class Args("),
-        ("broken:X", "importing broken failed: RuntimeError: no luck", ""),
-        ("script:X", "importing script failed: SystemExit: 3", ""),
+        ("broken:X", "importing broken failed: RuntimeError: no luck (broken.py:1)", ""),
+        ("script:X", "importing script failed: SystemExit: 3 (script.py:1)", ""),
         (
             "needs:X",
-            "importing needs failed: ModuleNotFoundError: No module named 'not_installed_anywhere'",
+            (
+                "importing needs failed: ModuleNotFoundError: No module named "
+                "'not_installed_anywhere' (needs.py:1)"
+            ),
             "",
         ),
     ],
@@ -99,6 +105,19 @@ def test_a_reference_that_leads_to_no_plugin_says_why(
     assert caught.value.message == message
     assert caught.value.hint.startswith(hint)
     assert bool(caught.value.hint) == bool(hint)
+
+
+@pytest.mark.parametrize(
+    ("broken", "place"), [("True", "team/limits.py:3"), ("False", "team/__init__.py:3")]
+)
+def test_an_error_at_import_has_the_innermost_place_in_the_plugins_own_code(
+    broken: str, place: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "team/limits.py"
+    file.write_text(file.read_text().replace("BROKEN", broken))
+    with pytest.raises(PluginUnavailableError) as caught:
+        class_at("team:Plugin")
+    assert caught.value.message.endswith(f" ({place})")
 
 
 def announced(name: str, reference: str, source: str = "package p 1.0") -> KnownPlugins:
