@@ -79,6 +79,18 @@ class _WithConfig(click.Command):
         return left
 
 
+class _WithFile(click.Command):
+    """A command that takes its configuration as an argument, and says so to whoever gives --config.
+
+    The commands of ``_WithConfig`` take an option.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if any(arg == "--config" or arg.startswith("--config=") for arg in args):
+            ctx.fail(f"{ctx.info_name} takes the FILE itself, without --config")
+        return super().parse_args(ctx, args)
+
+
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="kubextend")
 def main() -> None:
@@ -142,7 +154,7 @@ def serve(
     app.serve(config, file=file)
 
 
-@main.command()
+@main.command(cls=_WithFile)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--scheduler",

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib import resources
+from importlib import metadata, resources
 from pathlib import Path
 from string import Template
 from typing import Final, Literal, Self
@@ -41,7 +41,8 @@ class NewPlugin:
     def named(cls, name: str, point: Literal["filter", "score"]) -> Self:
         """Return a new plugin with a name in camel case, such as ZoneSpread for ``zone-spread``.
 
-        Raises: NewPluginError: the text is no valid name, or is the name of a plugin that exists.
+        Raises: NewPluginError: the text is no valid name, or is the name of a plugin or of an
+            installed package that exists.
         """
         if _NAME.fullmatch(name) is None:
             message = f"{name} is no name for a plugin: use letters and digits, as in ZoneSpread"
@@ -51,7 +52,14 @@ class NewPlugin:
             owner = "kubextend" if camel in IN_TREE else "kube-scheduler"
             message = f"{camel} is a plugin of {owner}: take another name"
             raise NewPluginError(message)
-        return cls(camel, point)
+        package = cls(camel, point)
+        if any(metadata.distributions(name=package.distribution)):
+            message = (
+                f"the package {package.distribution} is installed already, and pip would replace "
+                "it: take another name"
+            )
+            raise NewPluginError(message)
+        return package
 
     @property
     def words(self) -> tuple[str, ...]:

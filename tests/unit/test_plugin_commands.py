@@ -178,6 +178,7 @@ def test_a_new_plugin_has_one_name_in_every_spelling(
         ("../up", "../up is no name for a plugin"),
         ("NodeName", "NodeName is a plugin of kube-scheduler: take another name"),
         ("LabelMatch", "LabelMatch is a plugin of kubextend: take another name"),
+        ("Pydantic", "the package pydantic is installed already, and pip would replace it"),
     ],
 )
 def test_a_name_that_cannot_be_used_is_refused(name: str, message: str, tmp_path: Path) -> None:
@@ -234,6 +235,31 @@ def test_check_makes_the_plugins(
     assert result.exit_code == 1
     assert f'profile "default-scheduler": plugin "Picky" {says}' in result.stderr
     assert "Traceback" not in result.output
+
+
+def test_check_notes_a_method_that_is_probably_mistyped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typo = MADE.replace("ASKED", "...") + "    def post_fliter(self): ...\n"
+    (tmp_path / "picky.py").write_text(typo)
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "kubextend.yaml"
+    file.write_text(PICKY)
+    try:
+        result = CliRunner().invoke(cli.main, ["check", str(file)])
+    finally:
+        sys.modules.pop("picky", None)
+    assert result.exit_code == 0, result.stderr
+    assert (
+        "note: profiles[0].plugins: Picky: kubextend never calls post_fliter: rename it to "
+    ) in result.stdout
+
+
+def test_check_says_that_it_takes_the_file_without_an_option() -> None:
+    for given in (["--config", "f.yaml"], ["--config=f.yaml"]):
+        result = CliRunner().invoke(cli.main, ["check", *given])
+        assert result.exit_code == 2
+        assert "check takes the FILE itself, without --config" in result.stderr
 
 
 def test_check_makes_plugins_with_a_client_where_there_is_a_cluster(

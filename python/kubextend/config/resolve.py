@@ -27,6 +27,7 @@ from kubextend.config.queueing import (
 )
 from kubextend.config.scheduler_plugins import PLUGIN_TYPES
 from kubextend.framework.kept_parts import kept_parts
+from kubextend.framework.spelling import misspelt_methods
 
 __all__ = ["DEFAULT_SCHEDULER_NAME", "resolve"]
 
@@ -113,6 +114,9 @@ def _resolved(
     rejecting = (*points.get("preFilter", ()), *points.get("filter", ()))
     counting = needing & {plugin.name for plugin in rejecting}
     _note_own_reservations((*at, "plugins"), points, needing, findings)
+    for plugin, info in infos.items():
+        for what in misspelt_methods(info.plugin_class) if info is not None else ():
+            findings.note((*at, "plugins"), f"{plugin}: {what}")
     configs = [config for config in profile.plugin_config if config.name in enabled]
     return ResolvedProfile(
         name,

@@ -115,6 +115,10 @@ def _compose(data: bytes, source: str) -> yaml.Node:
 def _yaml_sentence(error: yaml.MarkedYAMLError) -> str:
     mark = error.problem_mark or error.context_mark
     what = " ".join(part for part in (error.context, error.problem) if part)
+    began = error.context_mark
+    if mark and began and began.line < mark.line and "block" in (error.context or ""):
+        # The parser stops where a block cannot go on; a wrong indent may be where it begins.
+        what += f", in the block that begins in line {began.line + 1}"
     return f"line {mark.line + 1}, column {mark.column + 1}: {what}" if mark else what
 
 

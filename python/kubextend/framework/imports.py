@@ -16,8 +16,16 @@ from kubextend.errors import KubextendError
 from kubextend.framework.plugin import METHODS_OF_POINT
 from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.framework.signatures import wrong_methods
+from kubextend.framework.spelling import misspelt_methods
 
-__all__ = ["PluginUnavailableError", "check_methods", "class_at", "in_own_code"]
+__all__ = [
+    "PluginUnavailableError",
+    "check_extends",
+    "check_form",
+    "check_methods",
+    "class_at",
+    "in_own_code",
+]
 
 _REFERENCE = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
 _EXAMPLE = "such as my_package.my_module:MyPlugin"
@@ -65,6 +73,8 @@ def _module(name: str) -> ModuleType:
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
             message = f'there is no module "{error.name}"'
             hint = "install its package beside kubextend, or put its folder on PYTHONPATH"
+            if name.endswith(".py"):
+                hint = f"name the module and not its file: {name.removesuffix('.py')}"
             raise PluginUnavailableError(message, hint) from error
         raise _failed(name, error) from error
     # SystemExit: a script that nobody meant to import must not end the server.
@@ -119,16 +129,45 @@ def _check_plugin(reference: str, found: object) -> None:
     if not inspect.isclass(found):
         message = f"{reference} is no class but {type(found).__name__}"
         raise PluginUnavailableError(message, "name the class; kubextend makes the plugin itself")
-    name = getattr(found, "name", None)
-    if not isinstance(name, str) or not name:
-        message = f"{reference} has no name"
-        hint = f'give the class a name = "{found.__name__}"'
-        raise PluginUnavailableError(message, hint)
+    check_form(reference, found)
     check_methods(reference, found)
-    model = getattr(found, "Args", None)
+
+
+def check_form(what: str, plugin: Any) -> None:
+    """Check that a plugin, or its class, has a name and Args of pydantic.
+
+    Args:
+        what: the beginning of the error message, such as the class's reference.
+        plugin: the plugin or its class.
+
+    Raises: PluginUnavailableError: the plugin has none.
+    """
+    name = getattr(plugin, "name", None)
+    if not isinstance(name, str) or not name:
+        message = f"{what} has no name"
+        named = plugin if inspect.isclass(plugin) else type(plugin)
+        hint = f'give the class a name = "{named.__name__}"'
+        raise PluginUnavailableError(message, hint)
+    model = getattr(plugin, "Args", None)
     if model is not None and not (inspect.isclass(model) and issubclass(model, BaseModel)):
-        message = f"{reference}: its Args are no pydantic model"
+        message = f"{what}: its Args are no pydantic model"
         raise PluginUnavailableError(message, "class Args(pydantic.BaseModel)")
+
+
+def check_extends(what: str, plugin: Any) -> None:
+    """Check that a plugin, or its class, extends an extension point.
+
+    Args:
+        what: the beginning of the error message, such as the class's reference.
+        plugin: the plugin or its class.
+
+    Raises: PluginUnavailableError: the plugin extends none; the hint names mistyped methods.
+    """
+    if not _extends(plugin):
+        known = [method for each in METHODS_OF_POINT.values() for method in each]
+        hint = "; ".join(misspelt_methods(plugin)) or f"define one of: {', '.join(known)}"
+        message = f"{what} extends nothing"
+        raise PluginUnavailableError(message, hint)
 
 
 def check_methods(what: str, plugin_class: type[Any]) -> None:
@@ -150,9 +189,7 @@ def check_methods(what: str, plugin_class: type[Any]) -> None:
         if method != name and not name.startswith("_") and not hasattr(plugin_class, method):
             message = f"{what}: {name} is no method that is called"
             raise PluginUnavailableError(message, f"did you mean {method}?")
-    if not _extends(plugin_class):
-        message = f"{what} extends nothing"
-        raise PluginUnavailableError(message, f"define one of: {', '.join(known[:-1])}")
+    check_extends(what, plugin_class)
     for wrong in wrong_methods(plugin_class):
         message = f"{what}: {wrong.what}"
         raise PluginUnavailableError(message, wrong.right)
@@ -162,5 +199,5 @@ def _plain(method: str) -> str:
     return method.replace("_", "").lower().replace("normalise", "normalize")
 
 
-def _extends(plugin_class: type[Any]) -> bool:
-    return bool(RegisteredPlugin("", plugin_class).extension_points)
+def _extends(plugin: Any) -> bool:
+    return bool(RegisteredPlugin("", plugin).extension_points)

@@ -5,7 +5,6 @@ need no cluster: a plugin that needs a Kubernetes client gets the client that th
 """
 
 import asyncio
-import difflib
 import inspect
 import itertools
 import re
@@ -22,6 +21,7 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import METHODS_OF_POINT, PreFilterResult, QueuedPodInfo
 from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.framework.signatures import wrong_methods
+from kubextend.framework.spelling import misspelt_methods
 from kubextend.framework.status import Code, Status
 from kubextend.profile.waiting_pods import MAX_PERMIT_WAIT_S
 from kubextend.queue import info_of
@@ -36,10 +36,7 @@ _LONGEST_REASON: Final = 120
 # An answer has at most 8 different reasons, and the last of them stands for all further reasons.
 _MOST_REASONS: Final = 7
 _NODE: Final = "node-0"
-# How alike two names are, from 0 to 1, if one is a mistyped form of the other: fitler, filter.
-_ALIKE: Final = 0.8
 _QUEUED: Final = 12
-_OTHER_METHODS: Final = ("normalize_score", "start", "stop", "unblock", "admission")
 _NUMBER: Final = re.compile(r"\d+")
 
 
@@ -223,28 +220,13 @@ def _extends_something(plugin: Any) -> Iterator[Violation]:
 
 
 def _spells_its_methods(plugin: Any) -> Iterator[Violation]:
-    known = {name for names in METHODS_OF_POINT.values() for name in names}
-    missing = [name for name in (*sorted(known), *_OTHER_METHODS) if not hasattr(plugin, name)]
-    letters = {"".join(sorted(name)): name for name in known}
-    owner = _class_of(plugin)
-    ours = {*known, *_OTHER_METHODS}
-    for name in dir(owner):
-        if name.startswith("_") or name in ours or not inspect.isroutine(getattr(owner, name)):
-            continue
-        close = difflib.get_close_matches(name.lower(), missing, 1, _ALIKE)
-        # Beside the right method, a helper may have a similar name, but hardly the same letters.
-        twisted = letters.get("".join(sorted(name)))
-        if close:
-            what = f"kubextend never calls {name}: rename it to {close[0]}, or to something else"
-            yield Violation("spells its methods", what)
-        elif twisted is not None:
-            what = f"kubextend calls {twisted} and never {name}: take one out, or rename it"
-            yield Violation("spells its methods", what)
+    for what in misspelt_methods(plugin):
+        yield Violation("spells its methods", what)
 
 
 def _declares_resources(plugin: Any) -> Iterator[Violation]:
     try:
-        _ = RegisteredPlugin(plugin.name, _class_of(plugin)).informers
+        _ = RegisteredPlugin(str(getattr(plugin, "name", "")), _class_of(plugin)).informers
     except KubextendError as error:
         yield Violation("names resources in informers", str(error))
 

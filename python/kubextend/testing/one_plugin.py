@@ -34,7 +34,7 @@ def run_filter(
 
     Raises:
         PluginError: the plugin failed.
-        ConfigError: the plugin or its Args are refused, as in a configuration file.
+        KubextendError: the plugin or its Args are refused, as in a configuration file.
     """
     cluster = _alone(plugin, nodes, pods, args)
     return checked(cluster, cluster.filter(pod))
@@ -59,7 +59,7 @@ def run_score(
 
     Raises:
         PluginError: the plugin failed.
-        ConfigError: the plugin or its Args are refused, as in a configuration file.
+        KubextendError: the plugin or its Args are refused, as in a configuration file.
     """
     cluster = _alone(plugin, nodes, pods, args)
     return checked(cluster, cluster.prioritize(pod))
@@ -86,7 +86,7 @@ def run_binding_cycle(
 
     Raises:
         PluginError: the plugin failed.
-        ConfigError: the plugin or its Args are refused, as in a configuration file.
+        KubextendError: the plugin or its Args are refused, as in a configuration file.
     """
     cluster = _alone(plugin, nodes, pods, args)
     checked(cluster, cluster.filter(pod, [node]))
@@ -97,8 +97,9 @@ def _alone(
     plugin: PluginLike, nodes: NodesLike, pods: Iterable[PodLike], args: Mapping[str, Any] | None
 ) -> Cluster:
     """Return a cluster with one plugin, whose points are its scores without rounding."""
-    given = {} if args is None else {plugin.name: args}
-    weights = {plugin.name: EXACT_WEIGHT}
+    name = getattr(plugin, "name", "")
+    given = {} if args is None else {name: args}
+    weights = {name: EXACT_WEIGHT}
     return Cluster(plugin, nodes=nodes, pods=pods, args=given, weights=weights)
 
 
@@ -115,7 +116,7 @@ def checked(cluster: Cluster, answer: _T) -> _T:
 def made(plugin: PluginLike, args: Mapping[str, Any] | None = None) -> Any:
     """Return a plugin instance unchanged, or make one from a class and its Args.
 
-    Raises: ConfigError: the plugin or its Args are refused, as in a configuration file.
+    Raises: KubextendError: the plugin or its Args are refused, as in a configuration file.
     """
     [instance] = _alone(plugin, 0, (), args).plugins
     return instance

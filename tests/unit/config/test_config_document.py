@@ -86,6 +86,15 @@ _MERGE_BOMB = "a: &a {k: x}\n" + "".join(
         ("a: 1e999", ["f.yaml: line 1: cannot read '1e999' as float"]),
         ('a: "\\ud800"', ["f.yaml: line 1: cannot read '\\ud800' as str"]),
         ("a: {<<: 1}", ["f.yaml: line 1: << takes an object or a list of objects"]),
+        (
+            "a:\n  - b: 1\n   c: 2\n",
+            [
+                (
+                    "f.yaml: line 3, column 4: while parsing a block collection expected <block "
+                    "end>, but found '<block mapping start>', in the block that begins in line 2"
+                )
+            ],
+        ),
         ("a: [1", ["f.yaml: line 1, column 6: while parsing a flow sequence expected ',' or ']'"]),
         (
             "a: 1\n---\nb: 2",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kubextend.framework.imports import PluginUnavailableError, class_at
+from kubextend.framework.imports import PluginUnavailableError, check_methods, class_at
 from kubextend.framework.known_plugins import Announcement, KnownPlugins
 from kubextend.plugins import IN_TREE, HighCommPodFilter
 
@@ -59,8 +59,8 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     [
         ("", "expected package.module:Class", "such as my_package.my_module:MyPlugin"),
         ("good", "expected package.module:Class", "such as my_package.my_module:MyPlugin"),
-        ("good.py:Good", 'there is no module "good.py"', "install its package beside kubextend"),
         ("../good:Good", "expected package.module:Class", "such as"),
+        ("good.py:Good", 'there is no module "good.py"', "name the module and not its file: good"),
         ("absent.deep:X", 'there is no module "absent"', "install its package beside kubextend"),
         (
             "good:Goood",
@@ -118,6 +118,15 @@ def test_an_error_at_import_has_the_innermost_place_in_the_plugins_own_code(
     with pytest.raises(PluginUnavailableError) as caught:
         class_at("team:Plugin")
     assert caught.value.message.endswith(f" ({place})")
+
+
+def test_a_class_that_extends_nothing_is_told_which_method_is_mistyped() -> None:
+    typo = type("Typo", (), {"name": "Typo", "fitler": lambda *_: None})
+    with pytest.raises(PluginUnavailableError) as caught:
+        check_methods("Typo", typo)
+    assert caught.value.hint == (
+        "kubextend never calls fitler: rename it to filter, or to something else"
+    )
 
 
 def announced(name: str, reference: str, source: str = "package p 1.0") -> KnownPlugins:

@@ -7,6 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from kubextend import core, testing
+from kubextend.errors import KubextendError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import PreFilterResult, QueuedPodInfo, Rejection
 from kubextend.framework.status import Code, Status
@@ -471,3 +472,35 @@ def test_two_plugins_that_differ_on_one_case_are_told_apart() -> None:
     assert testing.assert_same_answers(one, other, cases=100) > 20
     with pytest.raises(AssertionError, match=r"^case \d+ of seed 0: "):
         testing.assert_same_answers(one, wrong, cases=100)
+
+
+class _Typo:
+    name = "Typo"
+
+    def fitler(self, *_: Any) -> None: ...
+
+
+class _Nameless:
+    def filter(self, *_: Any) -> None: ...
+
+
+class _OddArgs(_Nameless):
+    name = "OddArgs"
+    Args = dict
+
+
+@pytest.mark.parametrize(
+    ("plugin", "says"),
+    [
+        (_Typo, "_Typo extends nothing (kubextend never calls fitler: rename it to filter"),
+        (_Typo(), "_Typo extends nothing (kubextend never calls fitler: rename it to filter"),
+        (_Nameless, "_Nameless has no name (give the class a name"),
+        (_OddArgs, "_OddArgs: its Args are no pydantic model (class Args(pydantic.BaseModel))"),
+    ],
+)
+def test_a_class_that_is_no_plugin_is_refused_with_a_sentence(plugin: Any, says: str) -> None:
+    with pytest.raises(KubextendError) as caught:
+        testing.run_filter(plugin, testing.make_pod())
+    assert str(caught.value).startswith(says)
+    with pytest.raises(AssertionError, match="of the framework's rules"):
+        testing.conformance(plugin)
