@@ -491,7 +491,7 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
         limits=Limits(config.server.max_body_bytes, config.server.max_in_flight_bytes),
         more_routes=[
             *_waiting_pod_routes(config, waiting_pods, metrics),
-            *_decision_routes(config, verbs, queue, in_use),
+            *_decision_routes(config, verbs, queue, in_use, None if side is None else side.leader),
         ],
         running=running,
     )
@@ -779,6 +779,7 @@ def _decision_routes(
     verbs: Verbs,
     queue: QueueController | None,
     in_use: Callable[[], ExtenderConfiguration],
+    leader: cluster.Leader | None,
 ) -> list[Route]:
     readers = config.server.decisions
     if not readers.allowed_names and not readers.token_file:
@@ -798,6 +799,7 @@ def _decision_routes(
         lambda: in_use().sha256,
         lambda: None if queue is None else (queue.election.leads, queue.counts()),
         lambda uid: "" if queue is None else queue.runner.why_waiting(uid),
+        lambda: 0.0 if leader is None else leader.leads_since_s,
     )
     most_s = config.extender.http_timeout.seconds
     look_again, in_time = looking_again(verbs.limits, most_s), partial(verbs.limits.within, most_s)

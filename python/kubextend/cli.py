@@ -45,6 +45,10 @@ _INTERRUPTED = 130
 _LONGEST_VALUE = 80
 _LONGEST_LINE = 2000
 _WATCH_S = 2.0
+_POD_KINDS = {"po", "pod", "pods"}
+_OTHER_KUBECONFIG = (
+    "asked with cluster.kubeconfig of the configuration; --kubeconfig names another file"
+)
 _EMPTY_NODES = (
     "nodeCacheCapable is false: kube-scheduler 1.33 and later scores by resources as if every "
     "node were empty (kubernetes/kubernetes#141781); with `cluster` configured names are enough"
@@ -681,54 +685,77 @@ def why(  # noqa: PLR0913  one for each option
     """
     from kubextend import cluster
     from kubextend import why as whys
+    from kubextend.config import model
     from kubextend.config.admission_rules import compile_rules
     from kubextend.decisions.explanation import Cause, explain
 
     if pod is None or capture is not None:
-        _print_captured(pod, capture, output)
+        _print_captured(pod, node, capture, output)
         return
+    _check_pod_name(pod)
+    if key_file is not None and cert_file is None:
+        message = "--key-file is the key of --cert-file: give both"
+        raise click.UsageError(message)
     config = _load(config_file, runs_here=False)
+    tls = config.extender.tls_config
+    url = server or config.url_prefix
     one = whys.Server(
-        server or config.url_prefix,
-        ca_file or config.extender.tls_config.ca_file,
+        url,
+        ca_file or tls.ca_file,
         cert_file,
         key_file,
         token_file or config.server.decisions.token_file,
+        server_name=tls.server_name if url.rstrip("/") == config.url_prefix else None,
     )
-    if config.cluster is not None:
-        kubeconfig = kubeconfig or config.cluster.kubeconfig
-        context = context or config.cluster.context
-    connect = partial(cluster.connect, kubeconfig, context)
+    configured = config.cluster or model.Cluster()
+    hint = _OTHER_KUBECONFIG if kubeconfig is None and configured.kubeconfig else ""
+    connect = partial(
+        cluster.connect, kubeconfig or configured.kubeconfig, context or configured.context
+    )
     rules = compile_rules(config).decisions
-    where: whys.Server | whys.Replicas = one
+    asked: whys.Server | whys.Replicas = one
     if service is not None:
-        where = whys.Replicas.of(one, service, config.server.port, connect())
+        asked = whys.Replicas.of(one, service, config.server.port, connect())
     told = ""
     while True:
-        facts = whys.gathered(namespace, pod, where, connect, config.queue.gate)
+        facts = whys.gathered(namespace, pod, asked, connect, config.queue.gate, hint)
         facts = whys.with_rules(facts, rules, connect)
         explanation = explain(facts)
         if explanation.sentence != told:
             told = explanation.sentence
             _print_why(facts, explanation, output)
             if node is not None and output == "table":
-                for line in whys.node_lines(node, whys.node_of(facts, node, where)):
+                for line in whys.node_lines(node, whys.node_of(facts, node, asked)):
                     _print_line(line)
         if not watch or explanation.cause in {Cause.BOUND, Cause.ENDED, Cause.NO_SUCH_POD}:
             return
         time.sleep(_WATCH_S)
 
 
-def _print_captured(pod: str | None, capture: Path | None, output: _Output) -> None:
+def _check_pod_name(pod: str) -> None:
+    """Raise UsageError if the name of a pod has its namespace or its kind before it."""
+    where, slash, name = pod.partition("/")
+    if slash:
+        written = name if where in _POD_KINDS else f"{name} -n {where}"
+        message = f"{pod} is no name of a pod: write {written}"
+        raise click.UsageError(message)
+
+
+def _print_captured(
+    pod: str | None, node: str | None, capture: Path | None, output: _Output
+) -> None:
     """Print what a file of ``why --output json`` says about its pod.
 
-    Raises: UsageError: there is no file, or the command line names a pod beside it.
+    Raises: UsageError: there is no file, or the command line names a pod or a node beside it.
     """
     from kubextend import why as whys
     from kubextend.decisions.explanation import explain
 
     if pod is not None or capture is None:
         message = "give either the POD, or --file and the file of one pod"
+        raise click.UsageError(message)
+    if node is not None:
+        message = "give either --node, or --file: a file says nothing about single nodes"
         raise click.UsageError(message)
     facts = whys.read_capture(capture)
     _print_why(facts, explain(facts), output)

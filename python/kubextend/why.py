@@ -12,7 +12,7 @@ from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from kubextend import cluster, core
 from kubextend.config.admission_rules import Requirement, RuleDecision, requirements_of
@@ -32,6 +32,10 @@ _CERTIFICATE_HINT: Final = (
     "; if kubextend's server.tls.clientCAFile is set, it answers only clients with a certificate: "
     "give --cert-file and --key-file"
 )
+_PLAIN_HINT: Final = "; the server answers without TLS: if it speaks http, write http://"
+# What OpenSSL 3.0 and OpenSSL 3.2 say where another protocol answers.
+_NO_TLS: Final = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"}
+_FORBIDDEN: Final = 403
 MOST_CELL: Final = 120
 """The most characters of a cell of a table."""
 
@@ -53,6 +57,7 @@ class Server:
         key_file: the key of ``cert_file``; None: it is in ``cert_file``.
         token_file: a file whose first line is a bearer token; None: no token is sent.
         dial: returns a socket to the server; None: the URL says where the server is.
+        server_name: the name that the server's certificate must have; None: the host of the URL.
     """
 
     url: str
@@ -61,6 +66,7 @@ class Server:
     key_file: str | None = None
     token_file: str | None = None
     dial: Dial | None = None
+    server_name: str | None = None
 
     def get(self, path: str, query: Mapping[str, str]) -> dict[str, Any]:
         """Return the JSON object that kubextend answers to a GET request.
@@ -76,7 +82,7 @@ class Server:
             opener = urllib.request.build_opener(
                 _NoRedirects(),
                 urllib.request.ProxyHandler({}),
-                self._handler(),
+                *self._handlers(),
             )
             with opener.open(request, timeout=_TIMEOUT_S) as response:
                 answer = json.loads(response.read(_MOST_BYTES))
@@ -85,8 +91,7 @@ class Server:
             raise KubextendError(message) from error
         except (OSError, ValueError, HTTPException) as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
-            hint = "" if self.cert_file or not _hung_up_in_tls(reason) else _CERTIFICATE_HINT
-            message = f"{self.url} cannot be asked: {reason}{hint}"
+            message = f"{self.url} cannot be asked: {reason}{self._hint(reason)}"
             raise KubextendError(message) from error
         if not isinstance(answer, dict):
             message = f"{self.url}: the answer is no JSON object"
@@ -103,16 +108,69 @@ class Server:
             raise KubextendError(message) from error
         return {"Authorization": f"Bearer {token}"}
 
-    def _handler(self) -> urllib.request.HTTPSHandler:
-        if self.dial is None:
-            return urllib.request.HTTPSHandler(context=self._trust())
-        return _Dialled(self.dial, self._trust())
+    def _hint(self, reason: object) -> str:
+        """Return what may help if a request ended for a reason of the network or of TLS."""
+        if not self._has_tls or isinstance(reason, ssl.SSLCertVerificationError):
+            return ""
+        if isinstance(reason, ssl.SSLError) and reason.reason in _NO_TLS:
+            return _PLAIN_HINT
+        # A server with TLS breaks off if it asks for a certificate in vain.
+        hung_up = isinstance(reason, ssl.SSLError | ConnectionResetError)
+        return _CERTIFICATE_HINT if hung_up and self.cert_file is None else ""
+
+    @property
+    def _has_tls(self) -> bool:
+        return self.url.startswith("https://")
+
+    def _handlers(self) -> Iterator[urllib.request.BaseHandler]:
+        trust = self._trust() if self._has_tls else None
+        if self.dial is not None or self.server_name is not None:
+            yield _Dialled(self.dial or self._connected, trust, self.server_name)
+        elif trust is not None:
+            yield urllib.request.HTTPSHandler(context=trust)
+
+    def _connected(self) -> socket.socket:
+        """Return a socket to the host and port of the URL."""
+        url = urlsplit(self.url)
+        port = url.port or (443 if self._has_tls else 80)
+        return socket.create_connection((url.hostname or "", port), _TIMEOUT_S)
 
     def _trust(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self.ca_file)
-        if self.cert_file is not None:
+        """Return what the client trusts, and its certificate.
+
+        Raises: KubextendError: a file cannot be read, or does not hold what it should.
+        """
+        for file in (self.ca_file, self.cert_file, self.key_file):
+            if file is not None:
+                _check_readable(file)
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+        except ssl.SSLError as error:
+            message = f"{self.ca_file} holds no CA certificates: --ca-file needs them as PEM"
+            raise KubextendError(message) from error
+        if self.cert_file is None:
+            return context
+        try:
             context.load_cert_chain(self.cert_file, self.key_file)
+        except ssl.SSLError as error:
+            both = "" if self.key_file is None else f" and {self.key_file}"
+            message = (
+                f"{self.cert_file}{both} cannot be used: --cert-file has to hold your certificate, "
+                "and --key-file (without it, --cert-file too) the private key of that certificate, "
+                "both as PEM"
+            )
+            raise KubextendError(message) from error
         return context
+
+
+def _check_readable(file: str) -> None:
+    """Raise KubextendError if a file of certificates or keys cannot be read."""
+    try:
+        with Path(file).open("rb"):
+            pass
+    except OSError as error:
+        message = f"{file} cannot be read: {error.strerror}"
+        raise KubextendError(message) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,51 +203,78 @@ class Replicas:
     def get(self, path: str, query: Mapping[str, str]) -> dict[str, Any]:
         """Return the answer of the first replica that has a record of the pod, or of another.
 
+        Without a record, the answer is that of the replica whose records began last, since
+        kube-scheduler may have asked that one before. If a replica did not answer, the answer does
+        not say since when there are records.
+
         Raises: KubextendError: no replica answered.
         """
-        found: dict[str, Any] | KubextendError = {}
+        found: list[dict[str, Any]] = []
+        errors: list[KubextendError] = []
         for server in self.servers:
             try:
                 answer = server.get(path, query)
             except KubextendError as error:
-                found = found or error
+                errors.append(error)
                 continue
             if answer.get("attempts") or answer.get("items"):
                 return answer
-            found = answer
-        if isinstance(found, KubextendError):
-            raise found
-        return found
+            found.append(answer)
+        if not found:
+            raise errors[0]
+        newest = max(found, key=_records_since)
+        if errors and "kubextend" in newest:
+            return {**newest, "kubextend": {**newest["kubextend"], "recordsSince": None}}
+        return newest
+
+
+def _records_since(answer: _Json) -> str:
+    return str((answer.get("kubextend") or {}).get("recordsSince") or "")
 
 
 class _Connection(HTTPConnection):
-    """A connection over a socket that a function returns, with TLS if there is a trust."""
+    """A connection over a socket that a function returns, with TLS if there is a trust.
 
-    def __init__(self, dial: Dial, trust: ssl.SSLContext | None, host: str, timeout: float) -> None:
+    With TLS, the certificate has to name ``server_name``; None: the host.
+    """
+
+    def __init__(
+        self,
+        dial: Dial,
+        trust: ssl.SSLContext | None,
+        server_name: str | None,
+        host: str,
+        timeout: float,
+    ) -> None:
         super().__init__(host, timeout=timeout)
         self._dial = dial
         self._trust = trust
+        self._server_name = server_name
 
     def connect(self) -> None:
         self.sock = self._dial()
         self.sock.settimeout(self.timeout)
         if self._trust is not None:
-            self.sock = self._trust.wrap_socket(self.sock, server_hostname=self.host)
+            self.sock = self._trust.wrap_socket(
+                self.sock, server_hostname=self._server_name or self.host
+            )
 
 
 class _Dialled(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
     """Sends requests over sockets that a function returns; URLs only name the server."""
 
-    def __init__(self, dial: Dial, trust: ssl.SSLContext) -> None:
+    def __init__(self, dial: Dial, trust: ssl.SSLContext | None, server_name: str | None) -> None:
         super().__init__(context=trust)
         self._dial = dial
         self._trust = trust
+        self._server_name = server_name
 
     def http_open(self, req: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(partial(_Connection, self._dial, None), req)
+        return self.do_open(partial(_Connection, self._dial, None, None), req)
 
     def https_open(self, req: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(partial(_Connection, self._dial, self._trust), req)
+        connection = partial(_Connection, self._dial, self._trust, self._server_name)
+        return self.do_open(connection, req)
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -199,20 +284,13 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _hung_up_in_tls(reason: object) -> bool:
-    """Return whether a server broke off, as one with TLS does if a certificate is missing."""
-    if isinstance(reason, ssl.SSLCertVerificationError):
-        return False
-    return isinstance(reason, ssl.SSLError | ConnectionResetError)
-
-
 def _refusal(error: urllib.error.HTTPError) -> str:
     with error:
         body = error.read(4096)
     if error.code == 404:  # noqa: PLR2004  Not Found
         return (
-            "status 404: this kubextend tells nobody its decisions; name the readers in "
-            "server.decisions.allowedNames or tokenFile"
+            "status 404: either no kubextend answers at this URL, or it tells nobody its "
+            "decisions; name the readers in server.decisions.allowedNames or tokenFile"
         )
     try:
         said = json.loads(body)["Error"]
@@ -227,6 +305,7 @@ def gathered(
     server: Server | Replicas,
     connect: Callable[[], "Cluster"],
     gate: str,
+    forbidden_hint: str = "",
 ) -> Facts:
     """Ask kubextend and the Kubernetes API about a pod; what cannot be asked is noted.
 
@@ -236,6 +315,7 @@ def gathered(
         server: where kubextend answers.
         connect: connects to the Kubernetes API.
         gate: the gate of kubextend's queue.
+        forbidden_hint: what to add to an error if the Kubernetes API refuses the user's request.
     """
     decisions, unreached, pod, unknown = None, "", None, ""
     events: list[dict[str, Any]] = []
@@ -246,6 +326,8 @@ def gathered(
             events = cluster.pod_events(api, namespace, pod["metadata"]["uid"])
     except ClusterError as error:
         unknown = str(error)
+        if error.status == _FORBIDDEN and forbidden_hint:
+            unknown += f"; {forbidden_hint}"
     uid = "" if pod is None else pod["metadata"]["uid"]
     try:
         decisions = server.get("/decisions", {"pod": uid or f"{namespace}/{name}"})

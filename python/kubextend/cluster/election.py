@@ -116,6 +116,7 @@ class Election:
         self._rng = random.Random()  # noqa: S311 - jitter
         self._leads_until = float("-inf")
         self._term = 0
+        self._term_began_s = 0.0
         self._led = False
         self._seen: Lease | None = None
         self._seen_at = float("-inf")
@@ -132,6 +133,11 @@ class Election:
     def term(self) -> int:
         """How often this replica has begun to lead; a lapse of the Lease ends a term."""
         return self._term
+
+    @property
+    def term_began_s(self) -> float:
+        """When this replica last began to lead, in seconds of Unix time; 0: never."""
+        return self._term_began_s
 
     def left_s(self) -> float:
         """Return the seconds for which this replica still leads if no renewal succeeds."""
@@ -236,6 +242,7 @@ class Election:
         if not self.leads:
             # Before ``leads`` turns true, so that no reader takes the new term for the one before.
             self._term += 1
+            self._term_began_s = time.time()
         self._leads_until = began + RENEW_S
         self._failing = False
 

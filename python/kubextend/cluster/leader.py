@@ -165,6 +165,11 @@ class Leader:
         """Whether this replica may decide now."""
         return not self.why_not()
 
+    @property
+    def leads_since_s(self) -> float | None:
+        """When this replica began to lead, in seconds of Unix time; None: it may not decide now."""
+        return self._election.term_began_s if self.leads else None
+
     def left_s(self) -> float:
         """Return the seconds for which this replica leads if no renewal of the Lease succeeds."""
         return self._election.left_s()

@@ -67,7 +67,10 @@ def pod_events(cluster: Cluster, namespace: str, uid: str) -> list[dict[str, Any
     items = parsed_object(call, cluster.request(call)).get("items") or []
     told = [
         {
-            "at": each.get("lastTimestamp") or each.get("eventTime") or "",
+            "at": (each.get("series") or {}).get("lastObservedTime")
+            or each.get("lastTimestamp")
+            or each.get("eventTime")
+            or "",
             "type": each.get("type") or "",
             "reason": each.get("reason") or "",
             "from": each.get("reportingComponent") or "",

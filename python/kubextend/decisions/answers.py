@@ -42,6 +42,9 @@ class Kubextend(_Object):
     queue_gate: str
     """The scheduling gate of the queue; empty: this kubextend has no queue."""
     configuration_sha256: Annotated[str, Field(alias="configurationSha256")]
+    records_since: datetime | None
+    """Since this time, each pod that kube-scheduler asked this kubextend about has a record. Null:
+    nothing is recorded, or another replica may lead."""
 
 
 class Pod(_Object):

@@ -51,6 +51,8 @@ class ServerFacts:
         queue: returns whether this replica leads the queue, and how many of the queue's pods are in
             each state; None: there is no queue.
         why_queued: returns what holds the pod with a UID back in the queue; "" if nothing is known.
+        decides_since_s: returns the Unix time since which this replica leads; None: another one
+            may lead. Without an election: 0.
     """
 
     profiles: Profiles
@@ -61,9 +63,14 @@ class ServerFacts:
     configuration_sha256: Callable[[], str] = str
     queue: Callable[[], tuple[bool, Mapping[str, int]] | None] = lambda: None
     why_queued: Callable[[str], str] = lambda _uid: ""
+    decides_since_s: Callable[[], float | None] = lambda: 0.0
 
-    def as_json(self) -> Json:
-        """Return the facts as a JSON object."""
+    def as_json(self, decisions: Decisions) -> Json:
+        """Return the facts as a JSON object.
+
+        Args:
+            decisions: the records.
+        """
         return {
             "version": __version__,
             "verbs": list(self.verbs),
@@ -75,7 +82,18 @@ class ServerFacts:
             "openBreakers": sorted(name for name, each in self.health().items() if each.open),
             "queueGate": self.gate,
             "configurationSha256": self.configuration_sha256(),
+            "recordsSince": self._records_since(decisions),
         }
+
+    def _records_since(self, decisions: Decisions) -> datetime | None:
+        """Return since when there is a record of each pod that kube-scheduler asked about.
+
+        None: nothing is recorded, or another replica may lead.
+        """
+        complete_s, decides_s = decisions.complete_since_s, self.decides_since_s()
+        if complete_s is None or decides_s is None:
+            return None
+        return datetime.fromtimestamp(max(complete_s, decides_s), UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +122,7 @@ class DecisionReader:
         """
         record = self.decisions.find(uid, namespace, name)
         answer = self._answer("PodDecisions")
-        answer["kubextend"] = self.facts.as_json()
+        answer["kubextend"] = self.facts.as_json(self.decisions)
         answer["pod"] = answer["waiting"] = answer["lastBind"] = None
         answer["attempts"], answer["nearest"], answer["lacks"] = [], [], []
         # A pod in the queue has no record yet.
@@ -159,7 +177,7 @@ class DecisionReader:
         A list has at most 1,000 pods, and says how many there are.
         """
         answer = self._answer("Overview")
-        answer["kubextend"] = self.facts.as_json()
+        answer["kubextend"] = self.facts.as_json(self.decisions)
         queue = self.facts.queue()
         answer["queue"] = None if queue is None else {"leads": queue[0], "pods": dict(queue[1])}
         held = [each for each in self.waiting_pods if each.pending_plugins]

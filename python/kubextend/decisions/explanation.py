@@ -8,6 +8,7 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
@@ -30,6 +31,11 @@ _UNCALLED: Final = "not called: "
 _MOST_LINES: Final = 8
 # Source: kubernetes v1.37 pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go
 _AFFINITY: Final = "node(s) didn't match Pod's node affinity/selector"
+# The reason of kube-scheduler's Event of an attempt that placed the pod nowhere.
+_FAILED: Final = "FailedScheduling"
+# kube-apiserver's reason in the condition PodScheduled of a pod that is created with a gate.
+_GATED: Final = "SchedulingGated"
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class Cause(StrEnum):
@@ -230,6 +236,11 @@ class _Story:
             f"no scheduler has tried the pod yet: see whether a kube-scheduler runs with the "
             f"profile {wanted}"
         )
+        if self._is_released():
+            sentence = (
+                "the pod has lost its scheduling gates, and no scheduler has tried the pod since: "
+                f"has a kube-scheduler with the profile {wanted} started?"
+            )
         return Explanation(Cause.NOT_TRIED, sentence)
 
     def of_a_failure(self) -> Explanation | None:
@@ -299,6 +310,13 @@ class _Story:
             sentence += _rules(rules)
             plugin = ", ".join(dict.fromkeys((*plugins, *by_rule)))
             return Explanation(Cause.REJECTED, sentence, plugin, theirs, todo)
+        if unknown := self._why_nobody_knows_who_rejected(theirs, total):
+            sentence = (
+                f"the PodScheduled condition says: {self._message()}; whether kube-scheduler's or "
+                f"kubextend's filters rejected is not known, because {unknown}"
+            )
+            plugin = ", ".join(by_rule)
+            return Explanation(Cause.NOT_KNOWN, sentence + _rules(rules), plugin, unblock=todo)
         if theirs or total:
             listed = "; ".join(f"{count}: {reason}" for reason, count in theirs.items())
             sentence = (
@@ -314,6 +332,34 @@ class _Story:
         if self._message():
             return Explanation(Cause.NOT_KNOWN, f"the scheduler says: {self._message()}")
         return Explanation(Cause.NOT_KNOWN, self._waiting_for())
+
+    def _why_nobody_knows_who_rejected(self, theirs: Mapping[str, int], total: int) -> str:
+        """Return why it is not known whose filters rejected the nodes; "": they are known.
+
+        kubextend tells kube-scheduler its reasons, which the message does not keep apart. So the
+        message alone does not tell who rejected. Where kubextend has kept all records since before
+        the attempt, and has none of the pod, kube-scheduler did not ask kubextend.
+
+        Args:
+            theirs: reason in the message that no record has -> number of nodes.
+            total: the number of all nodes; 0: the message is not about nodes.
+        """
+        # No plugin of kubextend gives the reason of kube-scheduler's own NodeAffinity.
+        if not total or self._calls or theirs.keys() == {_AFFINITY}:
+            return ""
+        if self._facts.decisions is None:
+            return "kubextend could not be asked"
+        since = (self._decisions.get("kubextend") or {}).get("recordsSince")
+        if since and self._tried_at() >= _moment(since):
+            return ""
+        return "kubextend has no record of the pod, as after a restart"
+
+    def _tried_at(self) -> datetime:
+        """Return a time at or before the end of the last attempt, as late as it is known."""
+        # A later attempt that fails as well changes only the condition's message.
+        times = [self._condition().get("lastTransitionTime")]
+        times += [each.get("at") for each in self._facts.events if each.get("reason") == _FAILED]
+        return max(_moment(each) for each in times)
 
     def _rules_that_nodes_miss(self, theirs: Mapping[str, int], total: int) -> list[_Json]:
         """Return the compiled rules on the pod that some nodes do not meet, if that is a reason.
@@ -349,6 +395,15 @@ class _Story:
         return [], set()
 
     def _condition(self) -> _Json:
+        """Return the condition PodScheduled as a scheduler has written it; {}: none has."""
+        return {} if self._is_released() else self._pod_scheduled()
+
+    def _is_released(self) -> bool:
+        """Return whether the pod has lost its scheduling gates, and no scheduler has tried it."""
+        gated = self._pod_scheduled().get("reason") == _GATED
+        return gated and not self._spec.get("schedulingGates")
+
+    def _pod_scheduled(self) -> _Json:
         conditions: Sequence[_Json] = self._status.get("conditions") or ()
         found = (each for each in conditions if each.get("type") == "PodScheduled")
         return next(found, {})
@@ -357,7 +412,7 @@ class _Story:
         if message := str(self._condition().get("message") or ""):
             return message
         # A failed binding is only in an Event until the pod's next attempt.
-        notes = [each for each in self._facts.events if each.get("reason") == "FailedScheduling"]
+        notes = [each for each in self._facts.events if each.get("reason") == _FAILED]
         return str(notes[-1].get("note") or "") if notes else ""
 
     def _best(self, node: str) -> str:
@@ -442,6 +497,11 @@ def _group(group: _Json) -> str:
 
 def _nodes(count: int) -> str:
     return "1 node" if count == 1 else f"{count} nodes"
+
+
+def _moment(text: object) -> datetime:
+    """Return a time in RFC 3339 as a datetime; without one, a time before all others."""
+    return datetime.fromisoformat(str(text)) if text else _NEVER
 
 
 def _reasons(message: str) -> tuple[int, dict[str, int]]:

@@ -54,6 +54,8 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 
 _MOST_ATTEMPTS: Final = 4
 _SETTLED_AFTER_S: Final = 600.0
+# kube-scheduler tells the Kubernetes API of an attempt only after its last call.
+_LONGEST_ATTEMPT_S: Final = 10.0
 _CALL_BYTES: Final = 768
 # A plugin's call with its duration.
 _PLUGIN_BYTES: Final = 176
@@ -496,6 +498,7 @@ class Decisions:
         self.records = most_bytes > 0
         self.most_bytes = most_bytes
         self._now = now
+        self._complete_since_s = now()
         self._lock = threading.Lock()
         # Calls wait here until somebody reads, until the next second, or until there are many.
         self._inbox: deque[tuple[core.Pod, VerbCall | _TimedNodesCall]] = deque()
@@ -506,6 +509,16 @@ class Decisions:
         self._unsettled: dict[str, PodDecisions] = {}
         self._durations: dict[PluginCall, deque[float]] = {}
         self._failures: dict[PluginCall, int] = {}
+
+    @property
+    def complete_since_s(self) -> float | None:
+        """The Unix time since which every pod that a verb was called for has a record.
+
+        None: nothing is recorded. A call that is not recorded, and a record that is dropped for its
+        memory, make the time later.
+        """
+        self._sort()
+        return self._complete_since_s if self.records else None
 
     def has_turn(self, verb: VerbName, *, urgent: bool = False) -> bool:
         """Return whether the nodes of a call may be recorded, and count the call if so.
@@ -524,6 +537,7 @@ class Decisions:
         left, at_s = self._left.get(kind, (_MOST_A_SECOND, now_s))
         left += _MOST_A_SECOND * (now_s - at_s)
         if left < 1.0:
+            self._complete_since_s = self._now() + _LONGEST_ATTEMPT_S
             return False
         self._left[kind] = min(left, _MOST_A_SECOND) - 1.0, now_s
         return True
@@ -569,6 +583,8 @@ class Decisions:
         record.add(call)
         for gone in self._pods.put(record):
             self._unsettled.pop(gone.pod.uid, None)
+            ended_s = gone.last.at_s + _LONGEST_ATTEMPT_S
+            self._complete_since_s = max(self._complete_since_s, ended_s)
         self._unsettled.pop(uid, None)
         if self._pods.get(uid) is record:
             self._unsettled[uid] = record

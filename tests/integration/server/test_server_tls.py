@@ -305,3 +305,28 @@ def test_a_reader_without_a_certificate_is_told_that_one_may_be_needed(
     with pytest.raises(KubextendError) as unknown:
         Server(guarded, stranger.file).get("/decisions", {})
     assert "--cert-file" not in str(unknown.value)
+
+
+def test_a_certificate_is_checked_by_the_name_that_is_given(
+    guarded_verbs: Verbs, authority: Authority
+) -> None:
+    pair = authority.sign("named", "kubextend.example")
+    with serving(guarded_verbs, tls=TlsFiles(pair.cert_file, pair.key_file)) as url:
+        # The certificate names the address and kubextend.example.
+        other = url.replace("127.0.0.1", "localhost")
+        for name, words in (
+            (None, "certificate is not valid for 'localhost'"),
+            ("other.example", "certificate is not valid for 'other.example'"),
+            ("kubextend.example", "status 404"),
+        ):
+            with pytest.raises(KubextendError, match=words):
+                Server(other, str(authority.file), server_name=name).get("/decisions", {})
+
+
+def test_a_reader_who_asks_kubextend_without_tls_by_https_is_told_so(
+    guarded_verbs: Verbs, authority: Authority
+) -> None:
+    with serving(guarded_verbs) as url:
+        server = Server(url.replace("http:", "https:"), str(authority.file))
+        with pytest.raises(KubextendError, match="answers without TLS"):
+            server.get("/decisions", {})

@@ -168,6 +168,17 @@ def test_a_new_leader_decides_once_its_watch_shows_its_own_label(replica: Replic
     assert replica.leader.leads
 
 
+def test_a_leader_says_since_when_it_leads(
+    replica: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kubextend.cluster.election.time.time", lambda: 1_000.0)
+    assert replica.leader.leads_since_s is None
+    replica.takes_over()
+    monkeypatch.setattr("kubextend.cluster.election.time.time", lambda: 2_000.0)
+    replica.election.attempt()
+    assert replica.leader.leads_since_s == 1_000.0
+
+
 def test_a_watch_that_begins_anew_ends_no_term(replica: Replica) -> None:
     replica.takes_over()
     replica.watch.seen = 0

@@ -1,12 +1,20 @@
 """What `kubextend why` concludes from a record, a pod and its Events."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kubextend.decisions.explanation import Cause, Facts, _reasons, explain
 
-SERVER = {"queueGate": "", "profiles": {"trains": ["P"], "web": []}, "notReady": {}}
+# kubextend has run for an hour when the pod is tried.
+SERVER = {
+    "queueGate": "",
+    "profiles": {"trains": ["P"], "web": []},
+    "notReady": {},
+    "recordsSince": "2026-01-01T11:00:00.5Z",
+}
+TRIED = "2026-01-01T12:00:00Z"
 
 
 def call(verb: str = "filter", **fields: Any) -> dict[str, Any]:
@@ -41,7 +49,14 @@ def rejected(count: int, told: str = "no ssd") -> dict[str, Any]:
 
 
 def facts(message: str = "", *calls: dict[str, Any], **fields: Any) -> Facts:
-    conditions = [{"type": "PodScheduled", "status": "False", "message": message}]
+    conditions = [
+        {
+            "type": "PodScheduled",
+            "status": "False",
+            "message": message,
+            "lastTransitionTime": TRIED,
+        }
+    ]
     pod = {
         "metadata": {"uid": "u"},
         "spec": {"schedulerName": "trains", **fields.pop("spec", {})},
@@ -235,13 +250,87 @@ def test_the_newest_event_of_a_failed_scheduling_counts_where_the_pod_has_no_mes
     assert explain(facts(events=[*events, {"reason": "Pulled"}])).cause is Cause.NOT_REACHED
 
 
-@pytest.mark.parametrize("unreached", ["", "connection refused"])
-def test_whether_kubextend_was_asked_about_a_pod_is_said_only_where_kubextend_answers(
-    unreached: str,
+RELEASED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+    "lastTransitionTime": TRIED,
+}
+
+
+def test_a_pod_without_the_gates_that_its_condition_speaks_of_is_not_tried() -> None:
+    given = facts()
+    assert given.pod is not None
+    given.pod["status"]["conditions"] = [RELEASED]
+    found = explain(given)
+    assert found.cause is Cause.NOT_TRIED
+    assert "has a kube-scheduler with the profile trains started?" in found.sentence
+    # An attempt is in an Event before it is in the condition.
+    events = [{"reason": "FailedScheduling", "at": "2026-01-01T12:00:01Z", "note": THEIRS}]
+    later = explain(replace(given, events=events))
+    assert later.cause is Cause.REJECTED_BY_KUBE_SCHEDULER
+    given.pod["spec"]["schedulingGates"] = [{"name": "a/b"}]
+    assert explain(given).cause is Cause.OTHER_GATE
+
+
+def answer(since: str | None) -> dict[str, Any]:
+    """Return what a kubextend without a record of the pod answers."""
+    return {"kubextend": {**SERVER, "recordsSince": since}, "attempts": []}
+
+
+@pytest.mark.parametrize(
+    ("decisions", "why"),
+    [
+        (None, "kubextend could not be asked"),
+        # kubextend has restarted since, is of an earlier version, or records nothing.
+        (answer("2026-01-01T12:00:00.25Z"), "kubextend has no record of the pod"),
+        ({"kubextend": {"queueGate": ""}, "attempts": []}, "kubextend has no record of the pod"),
+        (answer(None), "kubextend has no record of the pod"),
+    ],
+)
+def test_without_the_record_of_the_attempt_nobody_knows_whose_filters_rejected(
+    decisions: Any, why: str
 ) -> None:
-    given = {"decisions": None, "unreached": unreached} if unreached else {}
-    said = "kubextend was not asked about the pod" in explain(facts(THEIRS, **given)).sentence
-    assert said is not bool(unreached)
+    unreached = "connection refused" if decisions is None else ""
+    found = explain(facts(OURS, decisions=decisions, unreached=unreached))
+    assert (found.cause, found.kube_scheduler) == (Cause.NOT_KNOWN, {})
+    assert found.sentence == (
+        f"the PodScheduled condition says: {OURS}; whether kube-scheduler's or kubextend's filters "
+        f"rejected is not known, because {why}{'' if decisions is None else ', as after a restart'}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("since", "events"),
+    [
+        ("2026-01-01T12:00:00Z", ()),
+        # The condition keeps the time of its first attempt; the Event is of a later one.
+        (
+            "2026-01-01T12:30:00Z",
+            ({"reason": "FailedScheduling", "at": "2026-01-01T13:00:00.123456Z", "note": "x"},),
+        ),
+    ],
+)
+def test_a_kubextend_with_records_since_before_the_attempt_was_not_asked(
+    since: str, events: Any
+) -> None:
+    found = explain(facts(THEIRS, decisions=answer(since), events=events))
+    assert found.cause is Cause.REJECTED_BY_KUBE_SCHEDULER
+    assert found.sentence.endswith("kubextend was not asked about the pod")
+
+
+def test_node_affinity_is_the_reason_of_kube_scheduler_though_kubextend_is_not_reached() -> None:
+    found = explain(facts(UNMET, decisions=None, unreached="connection refused"))
+    assert found.cause is Cause.REJECTED_BY_KUBE_SCHEDULER
+    assert "not asked" not in found.sentence
+
+
+def test_compiled_rules_are_named_where_nobody_knows_whose_filters_rejected() -> None:
+    given = facts(PARTLY_UNMET, decisions=None, unreached="down", rules=[rule(3)])
+    found = explain(given)
+    assert (found.cause, found.plugin) == (Cause.NOT_KNOWN, "LabelMatch")
+    assert "asks for nodes disk=ssd: 3 nodes meet that" in found.sentence
 
 
 def test_a_kubextend_that_does_not_answer_is_not_said_to_have_no_queue() -> None:

@@ -18,7 +18,7 @@ from kubextend.cli import main
 from kubextend.cluster.api_call import Call, RefusedError
 from kubextend.config.admission_rules import RuleDecision, compile_rules
 from kubextend.decisions.explanation import Facts, explain
-from kubextend.errors import KubextendError
+from kubextend.errors import ClusterError, KubextendError
 from kubextend.plugins import IN_TREE
 
 CONFIG = """
@@ -102,7 +102,7 @@ def test_a_file_of_an_earlier_version_is_explained(tmp_path: Path) -> None:
     written = json.loads(file.read_text())
     del written["facts"]["rules"]
     file.write_text(json.dumps(written))
-    assert "RejectedByKubeScheduler" in printed(file)
+    assert "NotKnown" in printed(file)
 
 
 @pytest.mark.parametrize(
@@ -235,6 +235,79 @@ def test_the_name_of_a_pod_beside_a_file_is_refused(tmp_path: Path) -> None:
     assert "give either the POD, or --file" in done.output
 
 
+def test_a_node_beside_a_file_is_refused(tmp_path: Path) -> None:
+    file = capture(tmp_path / "c.json", facts())
+    done = CliRunner().invoke(main, ["why", "--file", str(file), "--node", "n"])
+    assert done.exit_code == 2
+    assert "a file says nothing about single nodes" in done.output
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["shop/web-0"], "write web-0 -n shop"),
+        (["pod/web-0"], "write web-0\n"),
+        (["web-0", "--key-file", "key.pem"], "--key-file is the key of --cert-file: give both"),
+    ],
+)
+def test_what_the_command_cannot_read_is_told_with_what_to_write(
+    options: list[str], words: str
+) -> None:
+    done = CliRunner().invoke(main, ["why", *options])
+    assert done.exit_code == 2
+    assert words in done.output
+
+
+@pytest.mark.parametrize("given", [(), ("--kubeconfig", "mine")])
+def test_a_user_whom_the_api_refuses_is_told_that_the_kubeconfig_is_the_configurations(
+    given: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "kubextend.yaml"
+    config.write_text(f"{CONFIG}cluster: {{kubeconfig: theirs}}\n")
+    used: list[str | None] = []
+
+    def refuses(*_: object) -> None:
+        raise RefusedError(Call("GET", "/pods", 1.0), 403, "no")
+
+    def connect(kubeconfig: str | None, _context: str | None) -> None:
+        used.append(kubeconfig)
+
+    monkeypatch.setattr(cluster, "connect", connect)
+    monkeypatch.setattr(cluster, "read_manifest", refuses)
+    monkeypatch.setattr(why.Server, "get", lambda *_: {"kubextend": {}, "attempts": []})
+    done = CliRunner().invoke(main, ["why", "p", "--config", str(config), *given])
+    assert done.exit_code == 0, done.output
+    assert "403 no" in done.output
+    hint = "asked with cluster.kubeconfig of the configuration; --kubeconfig names another file"
+    assert (hint in done.output) is not bool(given)
+    assert set(used) == {"mine" if given else "theirs"}
+
+
+@pytest.mark.parametrize("url", [None, "https://elsewhere:1"])
+def test_the_name_of_the_certificate_is_that_of_the_configuration_for_its_own_url(
+    url: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "kubextend.yaml"
+    tls = "{caFile: ca.pem, serverName: kubextend}"
+    config.write_text(f"{CONFIG}extender: {{urlPrefix: 'https://10.0.0.1:1', tlsConfig: {tls}}}\n")
+    asked: list[why.Server] = []
+
+    def get(server: why.Server, *_: object) -> Any:
+        asked.append(server)
+        return {"kubextend": {}, "attempts": []}
+
+    def no_cluster(*_: object) -> None:
+        message = "none"
+        raise ClusterError(message)
+
+    monkeypatch.setattr(cluster, "connect", no_cluster)
+    monkeypatch.setattr(why.Server, "get", get)
+    server = [] if url is None else ["--server", url]
+    done = CliRunner().invoke(main, ["why", "p", "--config", str(config), *server])
+    assert done.exit_code == 0, done.output
+    assert [each.server_name for each in asked] == ["kubextend" if url is None else None]
+
+
 def test_a_server_that_cannot_be_asked_is_said(tmp_path: Path) -> None:
     with pytest.raises(KubextendError, match="no URL of a server"):
         why.Server("file:///etc/passwd").get("/decisions", {})
@@ -291,11 +364,79 @@ def test_of_several_replicas_the_one_with_a_record_is_asked(
         asked("a")
 
 
+def test_of_replicas_without_a_record_the_one_whose_records_began_last_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def answer(since: str | None) -> dict[str, Any]:
+        return {"attempts": [], "kubextend": {"recordsSince": since}}
+
+    # The replica that does not lead does not say since when.
+    answers = {"old": answer("2026-01-01T09:00:00Z"), "new": answer("2026-01-01T10:00:00Z")}
+    answers["follower"] = answer(None)
+
+    def get(server: why.Server, _path: str, _query: Any) -> Any:
+        if server.url == "down":
+            message = "down"
+            raise KubextendError(message)
+        return answers[server.url]
+
+    def since(*urls: str) -> Any:
+        replicas = why.Replicas([why.Server(url) for url in urls])
+        return replicas.get("/decisions", {})["kubextend"]["recordsSince"]
+
+    monkeypatch.setattr(why.Server, "get", get)
+    assert since("old", "new", "follower") == since("new", "old") == "2026-01-01T10:00:00Z"
+    assert since("old", "down") is None
+
+
 def test_a_server_that_speaks_no_http_is_said() -> None:
     ours, theirs = socket.socketpair()
     theirs.sendall(b"SSH-2.0-OpenSSH\r\n")
     with theirs, pytest.raises(KubextendError, match="cannot be asked: SSH"):
         why.Server("http://kubextend", dial=lambda: ours).get("/decisions", {})
+
+
+def refusal(url: str, *answers: bytes, **fields: Any) -> str:
+    """Return why a server cannot be asked that answers bytes to anything, and hangs up."""
+    ours, theirs = socket.socketpair()
+    for answer in answers:
+        theirs.sendall(answer)
+    theirs.shutdown(socket.SHUT_WR)
+    with ours, theirs, pytest.raises(KubextendError) as refused:
+        why.Server(url, dial=lambda: ours, **fields).get("/decisions", {})
+    return str(refused.value)
+
+
+def test_a_plain_server_that_hangs_up_wants_no_certificate() -> None:
+    assert "--cert-file" not in refusal("http://kubextend")
+    assert "--cert-file" in refusal("https://kubextend")
+
+
+def test_a_server_of_http_that_is_asked_by_https_is_said() -> None:
+    said = refusal("https://kubextend", b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    assert "answers without TLS: if it speaks http, write http://" in said
+    assert "--cert-file" not in said
+
+
+def test_a_path_that_nobody_knows_may_be_that_of_another_server() -> None:
+    said = refusal("http://kubextend", b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+    assert "either no kubextend answers at this URL, or it tells nobody its decisions" in said
+
+
+def test_a_file_of_tls_that_is_not_there_or_holds_something_else_is_named(tmp_path: Path) -> None:
+    none, other = str(tmp_path / "none"), tmp_path / "other"
+    other.write_text("no PEM")
+    url = "https://kubextend"
+    for field in ("ca_file", "cert_file", "key_file"):
+        said = refusal(url, **{"cert_file": str(other), field: none})
+        assert said == f"{none} cannot be read: No such file or directory"
+    assert f"{other} holds no CA certificates" in refusal(url, ca_file=str(other))
+    said = refusal(url, cert_file=str(other), key_file=str(other))
+    assert f"{other} and {other} cannot be used: --cert-file has to hold your certificate" in said
+    assert refusal(url, cert_file=str(other)).startswith(f"{other} cannot be used: ")
+    # Nothing of TLS is read for a server without it.
+    plain = refusal("http://kubextend", ca_file=none)
+    assert none not in plain
 
 
 def test_a_redirect_takes_the_token_nowhere(tmp_path: Path) -> None:

@@ -445,6 +445,46 @@ def test_the_nodes_of_two_hundred_calls_a_second_are_kept_and_then_as_time_passe
     assert turns.count(True) == 200
 
 
+def test_the_records_are_complete_since_the_last_call_without_a_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [1_000.0]
+    monkeypatch.setattr("kubextend.verbs.decision_records.time.time", lambda: now[0])
+    decisions = Decisions(MOST_BYTES, now=lambda: now[0])
+    assert decisions.complete_since_s == 1_000.0
+    pods = 0
+    while len(decisions) == pods:
+        now[0] = 1_900.0 + pods
+        large = make_pod(f"p{pods}", annotations={"a": "x" * 20_000})
+        decisions.add(large, VerbCall("filter"))
+        pods += 1
+    assert pods > 2
+    now[0] = 2_000.0
+    # The record of the first pod is gone; kube-scheduler tells of an attempt after its last call.
+    assert decisions.complete_since_s == 1_910.0
+    for _ in range(300):
+        decisions.has_turn("filter")
+    assert decisions.complete_since_s == 2_010.0
+    assert Decisions(0).complete_since_s is None
+
+
+def test_the_answer_about_a_pod_says_since_when_there_are_records() -> None:
+    cluster = Cluster(LabelMatch, nodes=1, args={"LabelMatch": RULES})
+    cluster.verbs.decisions._complete_since_s = 60.0
+    reader = reader_of(cluster)
+
+    def since(decides_since_s: float | None) -> Any:
+        facts = replace(reader.facts, decides_since_s=lambda: decides_since_s)
+        answer: Any = replace(reader, facts=facts).pod("", "default", "a")
+        found = answer["kubextend"]["recordsSince"]
+        return found and found.timestamp()
+
+    assert since(0.0) == 60.0
+    # Before this replica led, kube-scheduler asked another one.
+    assert since(90.0) == 90.0
+    assert since(None) is None
+
+
 def test_calls_about_large_pods_do_not_wait_uncounted() -> None:
     decisions = Decisions(MOST_BYTES)
     for number in range(20):
