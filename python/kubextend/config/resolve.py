@@ -115,7 +115,7 @@ def _resolved(
     counting = needing & {plugin.name for plugin in rejecting}
     _note_own_reservations((*at, "plugins"), points, needing, findings)
     for plugin, info in infos.items():
-        for what in misspelt_methods(info.plugin_class) if info is not None else ():
+        for what in misspelt_methods(getattr(info, "plugin_class", None)):
             findings.note((*at, "plugins"), f"{plugin}: {what}")
     configs = [config for config in profile.plugin_config if config.name in enabled]
     return ResolvedProfile(
