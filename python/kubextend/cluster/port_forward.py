@@ -63,6 +63,10 @@ def port_of_pod(cluster: Cluster, namespace: str, pod: str, port: int) -> socket
 
     Raises: ClusterError: the API server refused, or did not open the port within 10 s.
     """
+    # The first import may take seconds, which are not the API server's.
+    import kubernetes.client  # noqa: PLC0415 - as in ``connect``
+    import kubernetes.stream  # noqa: F401, PLC0415
+
     opened: SimpleQueue[socket.socket | str] = SimpleQueue()
 
     # The official client waits for the API server without a limit.
