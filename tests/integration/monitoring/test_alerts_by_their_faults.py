@@ -428,6 +428,8 @@ def test_dashboard_and_rules_name_only_metrics_that_there_are(watched: Watched) 
     expressions = [rule["expr"] for rule in alerts().values()] + dashboard_expressions()
     named = set().union(*map(metric_names, expressions))
     assert len(named) > 20
+    # A counter of faults is there only after its fault.
+    watched.until_firing(set(FAULTY_SERVERS.items()))
     assert named - watched.metrics() - {"up"} == set()
 
 
