@@ -211,6 +211,18 @@ profiles:
 """
 
 
+def check_picky(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
+    """Return what ``kubextend check`` says of a configuration with the plugin in some code."""
+    (folder / "picky.py").write_text(code)
+    monkeypatch.syspath_prepend(folder)
+    file = folder / "kubextend.yaml"
+    file.write_text(PICKY)
+    try:
+        return CliRunner().invoke(cli.main, ["check", str(file)])
+    finally:
+        sys.modules.pop("picky", None)
+
+
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
@@ -224,14 +236,7 @@ profiles:
 def test_check_makes_the_plugins(
     asked: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "picky.py").write_text(MADE.replace("ASKED", asked))
-    monkeypatch.syspath_prepend(tmp_path)
-    file = tmp_path / "kubextend.yaml"
-    file.write_text(PICKY)
-    try:
-        result = CliRunner().invoke(cli.main, ["check", str(file)])
-    finally:
-        sys.modules.pop("picky", None)
+    result = check_picky(MADE.replace("ASKED", asked), tmp_path, monkeypatch)
     assert result.exit_code == 1
     assert f'profile "default-scheduler": plugin "Picky" {says}' in result.stderr
     assert "Traceback" not in result.output
@@ -241,14 +246,7 @@ def test_check_notes_a_method_that_is_probably_mistyped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typo = MADE.replace("ASKED", "...") + "    def post_fliter(self): ...\n"
-    (tmp_path / "picky.py").write_text(typo)
-    monkeypatch.syspath_prepend(tmp_path)
-    file = tmp_path / "kubextend.yaml"
-    file.write_text(PICKY)
-    try:
-        result = CliRunner().invoke(cli.main, ["check", str(file)])
-    finally:
-        sys.modules.pop("picky", None)
+    result = check_picky(typo, tmp_path, monkeypatch)
     assert result.exit_code == 0, result.stderr
     assert (
         "note: profiles[0].plugins: Picky: kubextend never calls post_fliter: rename it to "

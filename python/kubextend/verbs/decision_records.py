@@ -373,14 +373,22 @@ class NodesCall(NamedTuple):
     scores: Sequence[PluginScores] = ()
     left_out: Sequence[PluginCall] = ()
 
-    def verb_call(self) -> VerbCall:
-        """Return the call as records keep it."""
+    def verb_call(
+        self, at_s: float, took_s: float, plugins: Mapping[PluginCall, float]
+    ) -> VerbCall:
+        """Return the call as records keep it.
+
+        Args:
+            at_s: as in ``VerbCall``.
+            took_s: as in ``VerbCall``.
+            plugins: as in ``VerbCall``.
+        """
         nodes = self.nodes
         asked = nodes if isinstance(nodes, AskedNodes) else AskedNodes(len(nodes), nodes)
         verdicts = Verdicts(asked, self.unknown, self.rejections, self.told, self.scores)
         call = VerbCall(self.verb, verdicts)
-        if self.left_out:
-            call.left_out = self.left_out
+        call.at_s, call.took_s, call.plugins = at_s, took_s, plugins
+        call.left_out = self.left_out
         return call
 
 
@@ -436,14 +444,6 @@ def _at(scores: PluginScores, row: int) -> tuple[int, int, int]:
 
 _TimedNodesCall: TypeAlias = tuple[NodesCall, float, float, Mapping[PluginCall, float]]
 """A call, when it was recorded, how long its run had taken, and the calls of its plugins."""
-
-
-def _verb_call(
-    given: NodesCall, at_s: float, took_s: float, plugins: Mapping[PluginCall, float]
-) -> VerbCall:
-    call = given.verb_call()
-    call.at_s, call.took_s, call.plugins = at_s, took_s, plugins
-    return call
 
 
 @dataclass(slots=True, eq=False)
@@ -571,7 +571,10 @@ class Decisions:
         with self._lock:
             while self._inbox:
                 pod, call = self._inbox.popleft()
-                self._put(pod, call if isinstance(call, VerbCall) else _verb_call(*call))
+                if not isinstance(call, VerbCall):
+                    handed, at_s, took_s, plugins = call
+                    call = handed.verb_call(at_s, took_s, plugins)
+                self._put(pod, call)
 
     def _put(self, pod: core.Pod, call: VerbCall) -> None:
         if not (uid := pod.uid):
