@@ -235,7 +235,7 @@ def _checked(name: str, args: _Args, catalog: Catalog, findings: Findings) -> Ba
 
 
 def _without_type(name: str, args: _Args, findings: Findings) -> dict[str, JsonValue]:
-    """Check the ``kind`` of a plugin's arguments; return them without ``apiVersion`` and ``kind``.
+    """Check ``kind`` of a plugin's arguments; return the arguments without kind and apiVersion.
 
     Only in a KubeSchedulerConfiguration do the arguments of a plugin have these two fields.
     """

@@ -130,7 +130,7 @@ class CapacityScheduling:
 
     PreFilter decides before kube-scheduler chooses a node. Reserve decides again, because
     kube-scheduler asks about further pods before kubextend has bound the first one. The pods on
-    nodes count, and those whose Binding is under way; a pod whose binding fails counts no more.
+    nodes count, and those whose Binding is under way; a pod whose binding fails no longer counts.
     """
 
     name = "CapacityScheduling"

@@ -103,7 +103,10 @@ class _Budget:
         self._left = _MOST_COMPARISONS
 
     def spend(self, comparisons: int) -> None:
-        """Count comparisons before they are made. Raises: _TooMuchWorkError: they are too many."""
+        """Take comparisons off the budget before they are made.
+
+        Raises: _TooMuchWorkError: the budget is too small for them.
+        """
         self._left -= comparisons
         if self._left < 0:
             raise _TooMuchWorkError(_TOO_MUCH_WORK)

@@ -72,7 +72,10 @@ class SySched:
         ]
 
     def normalize_score(self, state: CycleState, pod: core.Pod, scores: Scores) -> Scores:
-        """Return 100 for no such calls and 0 for the most; 100 for every node without any."""
+        """Return 100 for a node without foreign system calls, and 0 for the node with the most.
+
+        If no node has any, each node gets 100.
+        """
         del state, pod
         return core.normalize(list(scores), reverse=True)
 

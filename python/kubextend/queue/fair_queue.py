@@ -195,7 +195,7 @@ class FairQueue:
                 self._turns.remove(flow)
 
     def resume(self, name: str) -> None:
-        """End the pause of the flow ``name``; the flow has not saved up turns meanwhile."""
+        """End the pause of the flow ``name``; the flow gets no extra turns for the pause."""
         if name in self._paused:
             self._paused.remove(name)
             flow = self._flows.get(name)

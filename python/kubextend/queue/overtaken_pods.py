@@ -73,8 +73,8 @@ class LatePods:
         """Record that kube-scheduler has tried a released pod, late or not, or the pod is gone.
 
         The late pods behind the removed pod may be next, so each may delay other pods for a while
-        longer. A late pod whose time was over may not, unless kube-scheduler has tried no pod at
-        all for as long.
+        longer. A late pod whose delay has ended delays no pod again, unless kube-scheduler has
+        tried no pod at all for as long.
         """
         has_paused = now_s > self._tried_at_s + DELAY_S
         self._tried_at_s = now_s

@@ -42,7 +42,7 @@ class Clock:
 
     @contextmanager
     def waiting_for_thread(self) -> Iterator[None]:
-        """Return a context in which a coroutine waits for a thread, so that no time may pass."""
+        """Return a context in which a coroutine waits for a thread; the clock stands still."""
         self.in_threads += 1
         try:
             yield

@@ -233,7 +233,7 @@ class BindVerb:
     async def _wait_to_refuse(self, request: _Request) -> None:
         """Wait until kube-scheduler may be told that the pod is not bound.
 
-        kube-scheduler tries the pod again at once where it knows no backoff.
+        kube-scheduler has no backoff for some pods, and retries them at once.
         """
         delay_s = max(self._pace_s(request), await self._member_delay_s(request))
         left_s = request.time.cleanup_left_s()

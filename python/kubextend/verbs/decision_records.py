@@ -524,9 +524,9 @@ class Decisions:
         """Return whether the nodes of a call may be recorded, and count the call if so.
 
         Of each verb, at most 200 calls a second are recorded, and 200 more that are urgent.
-        kube-scheduler makes no more calls about thousands of nodes. Whoever calls more often would
-        pay for the record: what is kept is memory that the next request does not find in the
-        processor's cache. Threads that ask at once may count as one.
+        kube-scheduler makes no more calls about thousands of nodes. More records would slow the
+        requests of a client that calls more often: memory that a record keeps is not in the
+        processor's cache for the next request. Threads that ask at once may count as one.
 
         Args:
             verb: the verb.

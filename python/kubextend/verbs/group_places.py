@@ -253,7 +253,7 @@ class GroupPlaces:
             return True
 
     def take(self, member: _Member, node: str) -> None:
-        """Remember the place of a member, unless a later call was about the member."""
+        """Remember the place of a member, unless filter was called for the member again since."""
         with self._lock:
             if self._members.get(member.pod.uid) is member:
                 member.node, member.of.at_s = node, self._clock()

@@ -87,7 +87,7 @@ class Reasons:
     due_s: float = math.inf
 
     def steady(self, entries: Sequence[Entry], now_s: float) -> list[Entry]:
-        """Return rejected nodes with the reasons to answer now: those in ``told``, or new ones.
+        """Return the rejected nodes with the reasons that kube-scheduler has, or with new ones.
 
         The method changes neither which nodes are rejected nor where preemption may help.
         """

@@ -139,7 +139,9 @@ class TlsFiles:
         return ssl.cert_time_to_seconds(certificate["notAfter"])
 
     def refusal_by_name(self, name: str) -> str:
-        """Return why a client that calls the server by a name would refuse the certificate, or "".
+        """Return why a client that calls the server by a name refuses the certificate.
+
+        Return "" if the client accepts the certificate.
 
         The name or IP address has to be in the certificate's subjectAltName, as for clients in Go.
 
@@ -152,7 +154,9 @@ class TlsFiles:
         return ""
 
     def refusal_by_ca(self, ca_file: Path) -> str:
-        """Return why a client that trusts a CA alone would refuse the certificate, or "".
+        """Return why a client that trusts a CA alone refuses the certificate.
+
+        Return "" if the client accepts the certificate.
 
         Raises: KubextendError: a file cannot be read, or does not hold what it should.
         """
