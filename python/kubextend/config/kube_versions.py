@@ -65,7 +65,7 @@ class KubeVersion(NamedTuple):
 
     @property
     def has_mutating_policies(self) -> bool:
-        """Whether kube-apiserver serves MutatingAdmissionPolicy in v1; earlier ones serve a beta."""
+        """Whether kube-apiserver serves MutatingAdmissionPolicy in v1, and not a beta of it."""
         return self >= (1, 36)
 
     @property
