@@ -260,9 +260,3 @@ def test_the_schema_for_editors_is_what_make_docs_writes() -> None:
     written = (DOCS / "kubextend.schema.json").read_text()
     assert generator().schema_file() == written, "run `make docs`"
     assert written == CliRunner().invoke(cli.main, ["schema"]).stdout
-
-
-def test_the_schema_of_decisions_is_what_make_docs_writes() -> None:
-    written = (DOCS / "decisions.schema.json").read_text()
-    assert generator().decisions_file() == written, "run `make docs`"
-    Draft202012Validator.check_schema(json.loads(written))
