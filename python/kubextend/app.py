@@ -169,7 +169,7 @@ class _ClusterSide:
             ),
             pods,
             cluster.PodReader(api),
-            cluster.Binder(api, why_not=lambda uid, node: verbs().why_no_room(uid, node)),
+            cluster.Binder(api),
             cluster.Activator(api),
             events,
             _leader(config, api, pods, verbs),

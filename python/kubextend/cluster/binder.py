@@ -8,7 +8,6 @@ whether the pod is bound, the ``Binder`` reads the pod. Any number of threads ma
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -46,8 +45,6 @@ class Binder:
         timeout_s: the most seconds for one call of ``bind``, with all its attempts.
         clock: returns the present time in monotonic seconds.
         sleep: waits for the given seconds between attempts.
-        why_not: called with the pod's UID and the node right before each attempt; returns why the
-            pod must not be bound to the node, or "" if it may be.
     """
 
     def __init__(
@@ -57,15 +54,13 @@ class Binder:
         timeout_s: float = TIMEOUT_S,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] = time.sleep,
-        why_not: Callable[[str, str], str] = lambda _uid, _node: "",
     ) -> None:
         self._cluster = cluster
         self._timeout_s = timeout_s
         self._clock = clock
         self._sleep = sleep
-        self._why_not = why_not
 
-    def bind(
+    def bind(  # noqa: PLR0913  all but four by name
         self,
         namespace: str,
         name: str,
@@ -74,6 +69,7 @@ class Binder:
         *,
         timeout_s: float | None = None,
         annotations: Mapping[str, str] = NO_ANNOTATIONS,
+        why_not: Callable[[], str] = lambda: "",
     ) -> None:
         """Bind a pod to a node, and return once the API confirms that the pod is on that node.
 
@@ -87,6 +83,8 @@ class Binder:
             timeout_s: the most seconds for this call, if less than the ``timeout_s`` given to the
                 constructor; None means the constructor's.
             annotations: what the Binding adds to the pod's annotations, in the same step.
+            why_not: called right before each attempt; returns why the pod must not be bound to the
+                node, or "" if it may be.
 
         Raises:
             ClusterError: the pod is not bound, or the result was not known in time; the message
@@ -99,7 +97,7 @@ class Binder:
             + min(self._timeout_s, self._timeout_s if timeout_s is None else timeout_s),
             self._clock,
             self._sleep,
-            partial(self._why_not, uid, node),
+            why_not,
         )
 
 
@@ -146,7 +144,7 @@ class _Binding:
         """Post the Binding, and repeat until the pod is bound or cannot be bound, or time is up.
 
         Args:
-            deadline: the time on ``clock`` after which no further attempt begins.
+            deadline: the time on ``clock`` from which on no attempt begins.
             clock: returns the present time in monotonic seconds.
             sleep: waits for the given seconds between attempts.
             why_not: called right before each attempt; returns why the pod must not be bound to the
@@ -155,14 +153,17 @@ class _Binding:
         Raises: ClusterError: the pod is not bound, or the result was not known in time.
         """
         pause_s = FIRST_PAUSE_S
+        in_time = f"the API took no binding for pod {self._pod} in time"
         while True:
             if why := why_not():
                 raise ClusterError(why)
+            # The process may have been paused since the last look at the clock.
+            if (left_s := deadline - clock()) <= 0:
+                raise ClusterError(in_time)
             try:
-                if self._settled(deadline - clock()):
+                if self._settled(left_s):
                     return
-                wait_s = pause_s
-                failure = f"the API took no binding for pod {self._pod} in time"
+                wait_s, failure = pause_s, in_time
             except (RefusedError, UnreachableError) as error:
                 wait_s = _wait_s(error, pause_s)
                 failure = f"cannot bind pod {self._pod} to {self._node}: {error}"
@@ -184,7 +185,7 @@ class _Binding:
             RefusedError: the API refuses for now; another attempt may succeed.
             UnreachableError: the API does not respond, so nobody knows whether the pod is bound.
         """
-        call_s = max(min(CALL_S, left_s / 2), 0.05)
+        call_s = min(CALL_S, left_s / 2)
         try:
             self._cluster.request(Call("POST", f"{self._path}/binding", call_s, body=self._body))
         except UnreachableError:

@@ -119,7 +119,7 @@ class Election:
         self._term_began_s = 0.0
         self._led = False
         self._seen: Lease | None = None
-        self._seen_at = float("-inf")
+        self._held_until = float("-inf")
         self._failing = False
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kubextend-election", daemon=True)
@@ -209,36 +209,40 @@ class Election:
 
     def _read_and_take(self, began: float) -> None:
         lease = _read(self._cluster, self._lease)
-        if lease is None:
-            self._won(self._create(), began)
-        elif self._is_ours_to_take(lease):
-            self._won(self._write(lease, self._identity, LEASE_S), began)
-        else:
-            self._leads_until = float("-inf")
-
-    def _is_ours_to_take(self, lease: Lease) -> bool:
-        """Return whether the Lease is free, expired or this replica's own, so that it may be taken.
-
-        A Lease expires when this replica has seen no change for the Lease's duration by its own
-        monotonic clock: the clocks of two machines may differ.
-        """
         self._observe(lease)
-        spec = _spec(lease)
-        if spec.get("holderIdentity") in {None, "", self._identity}:
-            return True
-        duration_s = spec.get("leaseDurationSeconds")
-        lasts_s = duration_s if isinstance(duration_s, int) else LEASE_S
-        return self._clock() >= self._seen_at + lasts_s
+        if self._clock() < self._held_until:
+            self._leads_until = float("-inf")
+        elif lease is None:
+            self._won(self._create(), began)
+        else:
+            self._won(self._write(lease, self._identity, LEASE_S), began)
 
-    def _observe(self, lease: Lease) -> None:
-        if self._seen is None or _spec(lease) != _spec(self._seen):
-            self._seen_at = self._clock()
+    def _observe(self, lease: Lease | None) -> None:
+        """Note a Lease as it was just read, and until when another replica may lead by it.
+
+        That time is by this replica's own monotonic clock: the clocks of two machines may differ.
+        Whoever deletes or empties a Lease by hand does not end its holder's lead: the holder leads
+        on until it looks at the Lease, or can no longer renew it.
+
+        Args:
+            lease: the Lease; None: there is none.
+        """
+        before, now = _spec(self._seen or {}), _spec(lease or {})
+        if now != before:
+            self._held_until = self._clock() + self._may_last_s(now or before)
         self._seen = lease
+
+    def _may_last_s(self, spec: dict[str, Any]) -> int:
+        """Return for how many seconds another replica may lead by a Lease with this spec."""
+        holder, lasts_s = spec.get("holderIdentity"), spec.get("leaseDurationSeconds")
+        if holder == self._identity or (not holder and lasts_s in {None, GIVE_BACK_S}):
+            return 0
+        return lasts_s if isinstance(lasts_s, int) else LEASE_S
 
     def _won(self, lease: Lease, began: float) -> None:
         # If the previous renewal ran out before this one was answered, report that loss first.
         self._tell()
-        self._seen, self._seen_at = lease, self._clock()
+        self._seen = lease
         if not self.leads:
             # Before ``leads`` turns true, so that no reader takes the new term for the one before.
             self._term += 1

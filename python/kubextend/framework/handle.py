@@ -102,7 +102,7 @@ class PodReader(Protocol):
 class Binder(Protocol):
     """Binds pods to nodes by posting Bindings to the Kubernetes API."""
 
-    def bind(
+    def bind(  # noqa: PLR0913  all but four by name
         self,
         namespace: str,
         name: str,
@@ -111,6 +111,7 @@ class Binder(Protocol):
         *,
         timeout_s: float | None = None,
         annotations: Mapping[str, str] = NO_ANNOTATIONS,
+        why_not: Callable[[], str] = lambda: "",
     ) -> None:
         """Bind a pod to a node; a pod that was already bound to this node is a success. Blocks.
 
@@ -121,6 +122,8 @@ class Binder(Protocol):
             node: name of the node.
             timeout_s: the most seconds for this call; None: the limit that the Binder itself has.
             annotations: what the Binding adds to the pod's annotations.
+            why_not: called right before each attempt; returns why the pod must not be bound to the
+                node, or "" if it may be.
 
         Raises: ClusterError: the pod is not bound, or the result is unknown; the message says why.
         """

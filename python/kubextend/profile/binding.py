@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Final, Self
 
 from kubextend import core
-from kubextend.errors import PluginError
+from kubextend.errors import ClusterError, PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import (
     BindPlugin,
@@ -52,6 +52,9 @@ _LOGGER = logging.getLogger(__name__)
 _AFTER_PLUGINS: Final = (0.20, 20.0)
 _AFTER_ALL: Final = (0.15, 15.0)
 _AFTER_CLEANUP: Final = (0.05, 5.0)
+# How often kubextend looks whether the pod that a Bind plugin binds may still be bound. Another
+# replica leads 5 s after this one has ceased to, at the earliest.
+_LOOK_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +163,12 @@ class BindingCycle:
         limits: the threads on which plugins are called.
         time: the time limits of the cycle.
         why_over: returns why the pod must not be bound at all any more; "" if it may be bound.
-            Called before Reserve, Permit, PreBind and Bind, and when Permit begins to hold the pod.
+            Called before Reserve, Permit, PreBind and Bind, when Permit begins to hold the pod, and
+            again and again while a Bind plugin runs.
         why_not_there: returns why the pod must no longer be bound to the node; "" if it may be
-            bound. Called before PreBind and again before Bind.
+            bound. Called before PreBind, before Bind, and by ``why_not_now``.
         why_no_room: returns why the node, by its name, has no room any more for the pod, by its
-            UID; "" if it has. Called before PreBind and again before Bind.
+            UID; "" if it has. Called when ``why_not_there`` is.
         permit_rejected: whether Permit rejected the pod; valid after ``run``.
         was_held: whether Permit held the pod for a time; valid after ``run``.
         bound: whether the pod was bound, even if the cycle failed afterwards.
@@ -199,7 +203,7 @@ class BindingCycle:
 
         Raises:
             PluginError: a plugin failed.
-            ClusterError: the Kubernetes API refused the Binding.
+            ClusterError: the Kubernetes API refused the Binding, or a Bind plugin was cancelled.
             TimeoutError: kube-scheduler is about to give up the request.
         """
         try:
@@ -233,8 +237,8 @@ class BindingCycle:
             (self._why_over, self._reserve),
             # A pod that is gone must not complete its gang.
             (self._why_over, self._permit),
-            (self._why_not_there, self._pre_bind),
-            (self._why_not_there, self._bind),
+            (self.why_not_now, self._pre_bind),
+            (self.why_not_now, self._bind),
         )
         for why_not, step in steps:
             status = Status.error(why) if (why := why_not()) else await step()
@@ -245,7 +249,8 @@ class BindingCycle:
     def _why_over(self) -> str:
         return self._lost or self.why_over()
 
-    def _why_not_there(self) -> str:
+    def why_not_now(self) -> str:
+        """Return why the pod must not be bound now; "" if it may be. Any thread may call."""
         why_not = self._why_over() or self.why_not_there()
         return why_not or self.why_no_room(self.pod.uid, self.node_name)
 
@@ -308,12 +313,41 @@ class BindingCycle:
 
     async def _bind(self) -> Status:
         for plugin in self.plugins.bind:
-            status = await self._status(plugin, "Bind", plugin.bind)
+            status = await self._bound_by(plugin)
             if status.code is Code.SKIP:
                 continue
             return status if status.is_success else self._rejected(plugin, "Bind", status)
         await self.default_bind()
         return Status.success()
+
+    async def _bound_by(self, plugin: BindPlugin) -> Status:
+        """Return a Bind plugin's Status; cancel the plugin once the pod must not be bound any more.
+
+        A method that is not ``async`` goes on, on its thread; its result is dropped.
+
+        Raises: ClusterError: the plugin was cancelled; the message says why.
+        """
+        loop, why = asyncio.get_running_loop(), ""
+        try:
+            async with asyncio.timeout(None) as limit:
+                next_look: asyncio.TimerHandle
+
+                def look() -> None:
+                    nonlocal why, next_look
+                    if why := self._why_over():
+                        limit.reschedule(loop.time())
+                    else:
+                        next_look = loop.call_later(_LOOK_S, look)
+
+                next_look = loop.call_later(_LOOK_S, look)
+                try:
+                    return await self._status(plugin, "Bind", plugin.bind)
+                finally:
+                    next_look.cancel()
+        except TimeoutError:
+            if not why:
+                raise
+            raise ClusterError(why) from None
 
     async def _post_bind(self) -> None:
         for plugin in self.plugins.post_bind:

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from kubextend import core
 from kubextend.cluster import Informers
-from kubextend.errors import PluginError
+from kubextend.errors import ClusterError, PluginError
 from kubextend.framework.events import PluginEvent
 from kubextend.framework.handle import (
     NO_ANNOTATIONS,
@@ -78,7 +78,7 @@ class Bindings:
     nodes: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def bind(
+    def bind(  # noqa: PLR0913  all but four by name
         self,
         namespace: str,
         name: str,
@@ -87,9 +87,15 @@ class Bindings:
         *,
         timeout_s: float | None = None,
         annotations: Mapping[str, str] = NO_ANNOTATIONS,
+        why_not: Callable[[], str] = lambda: "",
     ) -> None:
-        """Record that the pod with this UID is bound to the node."""
+        """Record that the pod with this UID is bound to the node, unless ``why_not`` says why not.
+
+        Raises: ClusterError: the pod must not be bound to the node.
+        """
         del namespace, name, timeout_s
+        if why := why_not():
+            raise ClusterError(why)
         self.nodes[uid] = node
         if annotations:
             self.annotations[uid] = dict(annotations)

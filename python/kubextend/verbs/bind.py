@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -71,6 +72,8 @@ class _Request:
         was_held: whether Permit held the pod before it rejected the pod.
         lead: the term of this replica in which the bind began.
         state: the CycleState of the binding cycle; None: no plugin takes part.
+        why_not: returns why the pod must not be bound to the node now; "" if it may be. Called
+            right before each attempt to post the Binding.
         call: the record of the request; None: nothing is recorded of the pod.
     """
 
@@ -82,6 +85,7 @@ class _Request:
     was_held: bool = False
     lead: Lead = NO_LEAD
     state: CycleState | None = None
+    why_not: Callable[[], str] = lambda: ""
     call: VerbCall | None = None
 
 
@@ -141,6 +145,8 @@ class BindVerb:
         self._deciding = 0
         # A lock for tasks and not for threads: a thread that hangs must not hold the lock for ever.
         self._room = asyncio.Lock()
+        # A thread that posts a Binding must not see a pod that is assumed only to look for room.
+        self._guarding = threading.Lock()
 
     async def __call__(self, body: Body) -> Body:
         """Bind the pod of a request, however long that takes, and return the body of the answer.
@@ -309,7 +315,17 @@ class BindVerb:
         # The guard counts the pods that this replica is about to bind, also those of no profile.
         if self._guard is not None and leader is not None and (why_not := leader.why_not()):
             return binding(why_not)
+        chosen = self._context.stores.watched_node(args.node)
+        chosen_uid = None if chosen is None else chosen.uid
+        why_not_there = partial(self._why_not_on, args.node, pod, chosen_uid)
         if profile is None or not profile.binds_with_plugins:
+            # kube-scheduler may know a new node earlier than kubextend.
+            known = chosen is not None and chosen.known
+            request.why_not = lambda: (
+                request.lead.why_over()
+                or (why_not_there() if known else "")
+                or self._why_no_room(args.pod_uid, args.node)
+            )
             return self._context.unknown_schedulers.passes(
                 pod, await self._bound_without_plugins(pod, args.node, default_bind)
             )
@@ -317,8 +333,6 @@ class BindVerb:
             return binding(why_not)
         # kube-scheduler may know a new pod earlier than kubextend.
         watched = not self._is_gone(pod)
-        chosen = self._context.stores.watched_node(args.node)
-        chosen_uid = None if chosen is None else chosen.uid
         request.state = state = await self._state_of(attempt, profile, pod, request)
         cycle = BindingCycle(
             profile.binding,
@@ -330,9 +344,10 @@ class BindVerb:
             self._limits,
             request.time,
             lambda: request.lead.why_over() or self._why_deleted(pod, watched=watched),
-            partial(self._why_not_on, args.node, pod, chosen_uid),
-            _unguarded if self._guard is None else self._guard.why_not,
+            why_not_there,
+            self._why_no_room,
         )
+        request.why_not = cycle.why_not_now
         status = await self._bound(profile, cycle, request)
         if cycle.permit_rejected and status.is_rejected and not self._is_gone(pod):
             request.permit_said, request.was_held = status, cycle.was_held
@@ -389,16 +404,24 @@ class BindVerb:
     def _assume(self, pod: core.Pod, node: str) -> Status:
         """Count the pod on its node from now on; return an Error if the guard finds no room there.
 
-        To look and to take the room is one step, since nothing is awaited between.
+        To look and to take the room is one step for all tasks and threads.
         """
         if self._cluster.pods is None:
             return Status.success()
-        self._cluster.pods.store.assume(pod, node)
-        why_not = "" if self._guard is None else self._guard.why_not(pod.uid, node)
-        if not why_not:
-            return Status.success()
-        self._cluster.pods.store.forget(pod.uid)
+        with self._guarding:
+            self._cluster.pods.store.assume(pod, node)
+            why_not = "" if self._guard is None else self._guard.why_not(pod.uid, node)
+            if not why_not:
+                return Status.success()
+            self._cluster.pods.store.forget(pod.uid)
         return Status.error(why_not)
+
+    def _why_no_room(self, uid: str, node: str) -> str:
+        """Return why the guard does not let a pod onto a node; "" if it does, or without guard."""
+        if self._guard is None:
+            return ""
+        with self._guarding:
+            return self._guard.why_not(uid, node)
 
     async def _post(self, request: _Request, binder: Binder) -> None:
         """Post the Binding of a pod to the Kubernetes API, and wait until the API has answered.
@@ -414,15 +437,15 @@ class BindVerb:
 
         def write() -> None:
             # The write may begin late, because no thread was free earlier.
-            if why_over := request.lead.why_over():
-                raise ClusterError(why_over)
             left_s = request.lead.least_s(request.time.all_left_s())
             if left_s is not None and left_s <= 0:
                 raise TimeoutError
             names = args.pod_namespace, args.pod_name, args.pod_uid, args.node
             began_s, result = time.monotonic(), "error"
             try:
-                binder.bind(*names, timeout_s=left_s, annotations=annotations)
+                binder.bind(
+                    *names, timeout_s=left_s, annotations=annotations, why_not=request.why_not
+                )
                 result = "ok"
             finally:
                 seconds = time.monotonic() - began_s
@@ -646,10 +669,6 @@ class BindVerb:
         if outcome.kept.any():
             return Status.success()
         return next(rejection.status for rejection in outcome.rejections if rejection.nodes.any())
-
-
-def _unguarded(_uid: str, _node: str) -> str:
-    return ""
 
 
 def _this_task() -> asyncio.Task[Any]:

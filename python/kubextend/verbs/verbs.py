@@ -38,7 +38,6 @@ class Verbs:
         self.readiness = context.readiness
         self.pool = memory.pool
         self.decisions = memory.decisions
-        self._guard = context.guard
         self.unplaced = memory.unplaced
         self._places = memory.places
         self.metrics.scrape(memory.places.METRICS, lambda: memory.places)
@@ -119,17 +118,6 @@ class Verbs:
     def node_deleted(self, name: str) -> None:
         """Fail the binds to a deleted node. Any thread may call; the call never blocks."""
         self.bind.node_deleted(name)
-
-    def why_no_room(self, uid: str, node: str) -> str:
-        """Return why the guard does not let a pod onto a node; empty if it does, or without guard.
-
-        Any thread may call.
-
-        Args:
-            uid: the UID of the pod, which is assumed on the node.
-            node: the name of the node.
-        """
-        return "" if self._guard is None else self._guard.why_not(uid, node)
 
     def bindings_under_way(self) -> list[str]:
         """Return "namespace/pod to node N" for each Binding that the API has not answered yet."""

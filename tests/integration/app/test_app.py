@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kubextend import app, cluster, config, core
+from kubextend import app, config, core
 from kubextend.config import ExtenderConfiguration
 from kubextend.discovery import known_plugins
 from kubextend.errors import ClusterError, KubextendError
@@ -477,19 +477,6 @@ def test_pods_that_permit_holds_are_sent_back_as_soon_as_kubextend_is_to_end() -
             return [(await each.wait()).reason for each in held]
 
     assert asyncio.run(scenario()) == ["kubextend is shutting down"] * 2
-
-
-def test_the_guard_looks_right_before_each_binding_is_posted(
-    kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks: list[Any] = []
-    monkeypatch.setattr(cluster, "Binder", lambda _api, why_not: looks.append(why_not))
-    sections = {"cluster": {"kubeconfig": str(kubeconfig)}, "profiles": [profile()]}
-    for guards in (True, False):
-        app.build(parsed(guard={"resources": guards}, **sections))
-    guarded, unguarded = (look("uid", "node") for look in looks)
-    assert guarded == "kubextend is not ready: nodes and pods are not listed yet"
-    assert unguarded == ""
 
 
 def test_kubextend_is_not_ready_for_the_guard_before_pods_are_listed(kubeconfig: Path) -> None:

@@ -83,7 +83,7 @@ class Bindings:
     def __init__(self) -> None:
         self.made: list[tuple[str, str, str, str]] = []
 
-    def bind(
+    def bind(  # noqa: PLR0913  all but four by name
         self,
         namespace: str,
         name: str,
@@ -92,6 +92,7 @@ class Bindings:
         *,
         timeout_s: float | None = None,
         annotations: object = None,
+        why_not: object = None,
     ) -> None:
         if name == "dies":
             raise DiesError

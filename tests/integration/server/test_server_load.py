@@ -46,7 +46,7 @@ class SlowApi:
     def waiting(self) -> int:
         return self._barrier.n_waiting
 
-    def bind(self, *_: str, timeout_s: float | None = None, annotations: object = None) -> None:
+    def bind(self, *_: str, **__: object) -> None:
         self._barrier.wait(timeout=PATIENT_S)
 
 
@@ -82,8 +82,7 @@ class StuckApi:
         _namespace: str,
         name: str,
         *_: str,
-        timeout_s: float | None = None,
-        annotations: object = None,
+        **__: object,
     ) -> None:
         self.asked.append(name)
         self.answers.wait(timeout=PATIENT_S)

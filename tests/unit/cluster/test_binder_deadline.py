@@ -53,13 +53,11 @@ class Api:
         self,
         timeout_s: float,
         wanted_s: float | None = None,
-        why_not: Callable[[str, str], str] = lambda _uid, _node: "",
+        why_not: Callable[[], str] = lambda: "",
     ) -> None:
         api = cast("Cluster", self)
-        binder = Binder(
-            api, timeout_s=timeout_s, clock=self.clock, sleep=self.sleep, why_not=why_not
-        )
-        binder.bind("default", "web", "u", "node-1", timeout_s=wanted_s)
+        binder = Binder(api, timeout_s=timeout_s, clock=self.clock, sleep=self.sleep)
+        binder.bind("default", "web", "u", "node-1", timeout_s=wanted_s, why_not=why_not)
 
 
 @pytest.mark.parametrize("timeout_s", [0.6, 3.0, 20.0, 60.0])
@@ -123,10 +121,21 @@ def test_a_pod_that_stays_free_after_a_lost_answer_is_posted_again_until_the_dea
     assert api.now_s < 101.0
 
 
+def test_a_process_that_was_paused_past_the_deadline_posts_no_more() -> None:
+    class Paused(Api):
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds + 20.0)
+
+    api = Paused((429, None))
+    with pytest.raises(ClusterError, match="the API took no binding for pod default/web in time"):
+        api.bind(8.0)
+    assert [method for _, method in api.calls] == ["POST"]
+
+
 def test_nothing_is_posted_where_somebody_says_why_not() -> None:
     api = Api()
-    with pytest.raises(ClusterError, match=r"^u has no room on node-1$"):
-        api.bind(20.0, why_not=lambda uid, node: f"{uid} has no room on {node}")
+    with pytest.raises(ClusterError, match=r"^no room on node-1$"):
+        api.bind(20.0, why_not=lambda: "no room on node-1")
     assert api.calls == []
 
 
@@ -134,5 +143,5 @@ def test_each_attempt_asks_again_why_not() -> None:
     api = Api((503, 1.0))
     answers = iter(["", "", "the node is full"])
     with pytest.raises(ClusterError, match=r"^the node is full$"):
-        api.bind(20.0, why_not=lambda _uid, _node: next(answers))
+        api.bind(20.0, why_not=lambda: next(answers))
     assert [method for _, method in api.calls].count("POST") == 2

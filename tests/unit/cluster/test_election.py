@@ -123,7 +123,7 @@ def test_each_begin_and_each_end_of_leading_is_told_once(world: World) -> None:
     first.turn()
     first.turn()
     assert told == [True, False]
-    world.leases.lease["spec"]["holderIdentity"] = ""
+    world.leases.lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
     first.turn()
     assert told == [True, False, True]
 
@@ -200,6 +200,55 @@ def test_a_lease_that_was_deleted_is_made_anew(world: World) -> None:
     first.attempt()
     assert first.leads
     assert world.leases.spec["holderIdentity"] == "a"
+
+
+def end_by_hand(world: World, how: str) -> None:
+    """Delete or empty the Lease, as a person may do with kubectl."""
+    assert world.leases.lease is not None
+    if how == "deleted":
+        world.leases.lease = None
+        return
+    world.leases.lease["metadata"]["resourceVersion"] = "by-hand"
+    if how == "emptied":
+        world.leases.lease["spec"]["holderIdentity"] = ""
+    else:
+        world.leases.lease["spec"] = {}
+
+
+@pytest.mark.parametrize("how", ["deleted", "emptied", "without a spec"])
+def test_a_lease_that_is_ended_by_hand_makes_no_second_leader(world: World, how: str) -> None:
+    first, second = world.candidate("a"), world.candidate("b")
+    first.attempt()
+    second.attempt()
+    # Renewed unseen by the second right before: the first leads for the whole ten seconds more.
+    world.clock.pass_s(9)
+    first.attempt()
+    end_by_hand(world, how)
+    second.attempt()
+    ended_s = world.clock.now_s
+    while not second.leads:
+        world.clock.pass_s(0.5)
+        second.attempt()
+        assert not (first.leads and second.leads)
+    assert world.clock.now_s == ended_s + 15
+
+
+@pytest.mark.parametrize("how", ["deleted", "emptied", "without a spec"])
+def test_the_leader_keeps_a_lease_that_is_ended_by_hand(world: World, how: str) -> None:
+    first, second = world.candidate("a"), world.candidate("b")
+    first.attempt()
+    second.attempt()
+    end_by_hand(world, how)
+    second.attempt()
+    world.clock.pass_s(2)
+    if how == "deleted":
+        first.attempt()
+        assert (first.leads, first.term) == (True, 1)
+    for _ in range(15):
+        first.turn()
+        second.turn()
+        assert not (first.leads and second.leads)
+        world.clock.pass_s(1)
 
 
 def test_a_lease_that_another_has_taken_ends_the_leadership_at_once(world: World) -> None:

@@ -23,6 +23,7 @@ from verb_world import (
 )
 
 from kubextend import core
+from kubextend.errors import ClusterError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
@@ -230,6 +231,97 @@ def test_the_lead_is_looked_at_before_the_cycle_each_of_its_steps_and_the_bindin
     world = World(leader=LeadsFor(looks=looks))
     assert asyncio.run(world.bind()) == NOT_LEADER
     assert (world.assumed, world.binder.bound) == ([], [])
+
+
+@dataclass
+class RetriedOnce(Binder):
+    """Posts a Binding twice, because the API refuses the first attempt for now."""
+
+    between: Callable[[], object] = lambda: None
+    posts: int = 0
+
+    def bind(self, *names: str, why_not: Callable[[], str] = lambda: "", **_: Any) -> None:
+        for attempt in range(2):
+            if why := why_not():
+                raise ClusterError(why)
+            self.posts += 1
+            if not attempt:
+                self.between()
+
+
+@dataclass
+class Guards:
+    """A guard that says what a test tells it to."""
+
+    said: str = ""
+
+    def why_not(self, _uid: str, _node: str) -> str:
+        return self.said
+
+
+@pytest.mark.parametrize("plugins", [True, False])
+@pytest.mark.parametrize("what", ["lead", "deleted", "cordoned", "full"])
+def test_what_forbids_a_binding_between_two_attempts_is_heeded(what: str, plugins: bool) -> None:
+    nodes, leader, pods = Watched().listing(node("n")), Leader(), Pods().showing(pod("one"))
+
+    def between() -> None:
+        if what == "lead":
+            leader.loses()
+        elif what == "full":
+            guard.said = "no room"
+        elif what == "cordoned":
+            cordoned = node("n") | {"spec": {"unschedulable": True}}
+            nodes.store.apply(watch_event("MODIFIED", cordoned))
+        else:
+            nodes.store.apply(watch_event("DELETED", node("n")))
+
+    binder = RetriedOnce(between=between)
+    binding = BindingPlugins(reserve=[Steps()])
+    guard = Guards()
+    profile = Profile(
+        "default-scheduler" if plugins else "plain", binding=binding, needs_leader=True
+    )
+    verbs = make_verbs(
+        Profiles.of([profile]),
+        watched=nodes,
+        pods=pods,
+        binder=binder,
+        leader=leader,
+    )
+    verbs.bind._guard = guard  # type: ignore[assignment]
+    asked = {"PodName": "one", "PodNamespace": "ml", "PodUID": "uid-of-one", "Node": "n"}
+    answer = json.loads(asyncio.run(verbs.bind(json.dumps(asked).encode())))
+    assert answer["Error"]
+    assert (binder.posts, pods.assumed()) == (1, [])
+
+
+def test_a_bind_plugin_does_not_outlive_the_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kubextend.profile.binding._LOOK_S", 0.0)
+    bound: list[str] = []
+
+    class Binds:
+        name = "Binds"
+
+        async def bind(self, _state: CycleState, of: core.Pod, _node: str) -> Status:
+            leader.loses()
+            await asyncio.Event().wait()
+            bound.append(of.name)
+            return Status.success()
+
+    leader, pods = Leader(), Pods().showing(pod("one"))
+    profile = Profile(
+        "default-scheduler", binding=BindingPlugins(bind=[Binds()]), needs_leader=True
+    )
+    verbs = make_verbs(
+        Profiles.of([profile]),
+        watched=Watched().listing(node("n")),
+        pods=pods,
+        binder=Binder(),
+        leader=leader,
+    )
+    asked = {"PodName": "one", "PodNamespace": "ml", "PodUID": "uid-of-one", "Node": "n"}
+    answer = json.loads(asyncio.run(verbs.bind(json.dumps(asked).encode())))
+    assert (answer["Error"], bound, pods.assumed()) == (NOT_LEADER, [], [])
 
 
 def test_a_lead_that_lasts_until_the_binding_is_posted_is_enough() -> None:

@@ -1,11 +1,12 @@
 """Helpers of the tests of the verbs: bodies as kube-scheduler sends them, plugins, stand-ins."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kubextend import core
+from kubextend.errors import ClusterError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
@@ -182,7 +183,7 @@ class Binder:
     bound: list[tuple[str, str, str, str]] = field(default_factory=list)
     timeouts_s: list[float | None] = field(default_factory=list)
 
-    def bind(
+    def bind(  # noqa: PLR0913  all but four by name
         self,
         namespace: str,
         name: str,
@@ -191,8 +192,11 @@ class Binder:
         *,
         timeout_s: float | None = None,
         annotations: object = None,
+        why_not: Callable[[], str] = lambda: "",
     ) -> None:
         self.timeouts_s.append(timeout_s)
+        if why := why_not():
+            raise ClusterError(why)
         if self.error is not None:
             raise self.error
         self.bound.append((namespace, name, uid, node))
