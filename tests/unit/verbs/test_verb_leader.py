@@ -320,7 +320,8 @@ def test_a_bind_plugin_does_not_outlive_the_lead(monkeypatch: pytest.MonkeyPatch
         leader=leader,
     )
     asked = {"PodName": "one", "PodNamespace": "ml", "PodUID": "uid-of-one", "Node": "n"}
-    answer = json.loads(asyncio.run(verbs.bind(json.dumps(asked).encode())))
+    bind = asyncio.wait_for(verbs.bind(json.dumps(asked).encode()), PATIENT_S)
+    answer = json.loads(asyncio.run(bind))
     assert (answer["Error"], bound, pods.assumed()) == (NOT_LEADER, [], [])
 
 
