@@ -38,7 +38,7 @@ from kubextend.profile.guarded_calls import (
     status_of,
     take_note,
 )
-from kubextend.profile.run_in_progress import current_run
+from kubextend.profile.run_in_progress import PluginCall, current_run
 from kubextend.profile.time_limited_calls import PluginLimits
 from kubextend.profile.waiting_pods import WaitingPod, WaitingPods
 
@@ -55,6 +55,8 @@ _AFTER_CLEANUP: Final = (0.05, 5.0)
 # How often kubextend looks whether the pod that a Bind plugin binds may still be bound. Another
 # replica leads 5 s after this one has ceased to, at the earliest.
 _LOOK_S: Final = 0.5
+# How long each Unreserve may take at least, even if the others have used up the cleanup's time.
+_LEAST_UNRESERVE: Final = (0.02, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,19 @@ class BindTime:
         """
         return self._until(_AFTER_CLEANUP)
 
+    def unreserve_until_s(self, later: int) -> float | None:
+        """Return the time by which a call of Unreserve that begins now must return; None: no limit.
+
+        Args:
+            later: how many plugins' Unreserve comes after this one; the limit leaves time for each.
+        """
+        until_s = self.cleanup_until_s
+        if until_s is None or self.timeout_s is None:
+            return None
+        share, most_s = _LEAST_UNRESERVE
+        least_s = min(self.timeout_s * share, most_s)
+        return max(until_s - later * least_s, time.monotonic() + least_s)
+
     def plugins_left_s(self) -> float | None:
         """Return the seconds left for a call of a plugin's method; None: no limit."""
         return _seconds_to(self.plugins_until_s)
@@ -169,6 +184,7 @@ class BindingCycle:
             bound. Called before PreBind, before Bind, and by ``why_not_now``.
         why_no_room: returns why the node, by its name, has no room any more for the pod, by its
             UID; "" if it has. Called when ``why_not_there`` is.
+        on_late_unreserve: called if a plugin's Unreserve has run after the end of the cycle.
         permit_rejected: whether Permit rejected the pod; valid after ``run``.
         was_held: whether Permit held the pod for a time; valid after ``run``.
         bound: whether the pod was bound, even if the cycle failed afterwards.
@@ -187,6 +203,7 @@ class BindingCycle:
     why_over: Callable[[], str] = lambda: ""
     why_not_there: Callable[[], str] = lambda: ""
     why_no_room: Callable[[str, str], str] = lambda _uid, _node: ""
+    on_late_unreserve: Callable[[], object] = lambda: None
     permit_rejected: bool = field(default=False, init=False)
     was_held: bool = field(default=False, init=False)
     bound: bool = field(default=False, init=False)
@@ -199,7 +216,8 @@ class BindingCycle:
         """Run the binding cycle; return Success if the pod is bound, else a rejecting Status.
 
         If the pod is not bound, Unreserve of every Reserve plugin has run when this method returns
-        or raises.
+        or raises. If a Reserve on a thread goes on after that, its plugin's Unreserve runs again
+        once Reserve has returned; until then no other cycle reserves for the pod.
 
         Raises:
             PluginError: a plugin failed.
@@ -255,6 +273,12 @@ class BindingCycle:
         return why_not or self.why_no_room(self.pod.uid, self.node_name)
 
     async def _reserve(self) -> Status:
+        if (late := self.limits.late.of(self.pod.uid)) is not None:
+            # It may overwrite or free whatever this cycle reserves.
+            return Status.error(
+                f"an earlier {late.extension_point} of plugin {late.plugin} for this pod has not"
+                " returned"
+            )
         self._reserved = True
         for plugin in self.plugins.reserve:
             status = await self._status(plugin, "Reserve", plugin.reserve)
@@ -270,7 +294,7 @@ class BindingCycle:
     async def _permitted(self) -> Status:
         waits_s: dict[str, float] = {}
         for plugin in self.plugins.permit:
-            answer = await self._call(plugin, "Permit", plugin.permit)
+            answer = await self._call(plugin, "Permit", plugin.permit, self.time.plugins_until_s)
             with guarded(plugin, "Permit", self.pod):
                 said, wait_s = _permitted(answer)
             status = self._said(plugin, "Permit", said)
@@ -351,7 +375,9 @@ class BindingCycle:
 
     async def _post_bind(self) -> None:
         for plugin in self.plugins.post_bind:
-            await self._for_information(plugin, "PostBind", plugin.post_bind)
+            await self._for_information(
+                plugin, "PostBind", plugin.post_bind, self.time.cleanup_until_s
+            )
 
     async def _give_up(self) -> None:
         with self.waiting_pods.unreserving(self.pod.uid):
@@ -364,14 +390,34 @@ class BindingCycle:
         """
         if not self._reserved:
             return
-        for plugin in reversed(self.plugins.reserve):
-            await self._for_information(plugin, "Unreserve", plugin.unreserve)
+        for later, plugin in reversed(list(enumerate(self.plugins.reserve))):
+            await self._unreserve_one(plugin, later)
+
+    async def _unreserve_one(self, plugin: ReservePlugin, later: int = 0) -> None:
+        deadline_s = self.time.unreserve_until_s(later)
+        await self._for_information(plugin, "Unreserve", plugin.unreserve, deadline_s)
+
+    def _outlived(self, plugin: Any, point: str, returned: "asyncio.Future[None]") -> None:
+        """Note that a plugin's Reserve or Unreserve goes on, though its time is over."""
+        end = self._late_end(plugin, point, returned)
+        self.limits.late.add(self.pod.uid, PluginCall(plugin.name, point), end)
+
+    async def _late_end(
+        self, plugin: ReservePlugin, point: str, returned: "asyncio.Future[None]"
+    ) -> None:
+        """Await the return of a late Reserve or Unreserve; call Unreserve after a Reserve."""
+        await returned
+        if point == "Reserve":
+            # The run of the bind request is over.
+            with self.limits.run():
+                await self._unreserve_one(plugin)
+        self.on_late_unreserve()
 
     async def _for_information(
-        self, plugin: Plugin, point: str, method: Callable[..., Any]
+        self, plugin: Plugin, point: str, method: Callable[..., Any], deadline_s: float | None
     ) -> None:
         try:
-            answer = await self._call(plugin, point, method, late=True)
+            answer = await self._call(plugin, point, method, deadline_s)
             if answer is not None:
                 error = PluginError(plugin.name, point, str(wrong_answer(answer, "None")))
                 raise about(error, self.pod, self.node_name)
@@ -380,7 +426,8 @@ class BindingCycle:
             _LOGGER.exception("%s", error, extra=error.facts)  # noqa: TRY401
 
     async def _status(self, plugin: Plugin, point: str, method: Callable[..., Any]) -> Status:
-        return self._said(plugin, point, await self._call(plugin, point, method))
+        deadline_s = self.time.plugins_until_s
+        return self._said(plugin, point, await self._call(plugin, point, method, deadline_s))
 
     def _said(self, plugin: Plugin, point: str, answer: object) -> Status:
         try:
@@ -402,12 +449,19 @@ class BindingCycle:
         raise about(error_of(plugin, point, status), self.pod, self.node_name)
 
     async def _call(
-        self, plugin: Plugin, point: str, method: Callable[..., Any], *, late: bool = False
+        self, plugin: Plugin, point: str, method: Callable[..., Any], deadline_s: float | None
     ) -> Any:
-        deadline_s = self.time.cleanup_until_s if late else self.time.plugins_until_s
         call = partial(method, self.state, self.pod, self.node_name)
         if not inspect.iscoroutinefunction(method):
-            call = partial(self.limits.binding_call, plugin.name, deadline_s, call, cleanup=late)
+            reserves = point in ("Reserve", "Unreserve")
+            call = partial(
+                self.limits.binding_call,
+                plugin.name,
+                deadline_s,
+                call,
+                cleanup=point in ("Unreserve", "PostBind"),
+                on_late=partial(self._outlived, plugin, point) if reserves else None,
+            )
         try:
             return await guarded_async(
                 plugin,

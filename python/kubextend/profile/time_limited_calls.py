@@ -7,7 +7,7 @@ its place, and kubextend drops the late result.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
@@ -21,7 +21,7 @@ from kubextend.profile.plugin_call_metrics import PluginCallMetrics
 from kubextend.profile.run_in_progress import PluginCall, Run
 from kubextend.profile.threads import THREADS, Job, Threads
 
-__all__ = ["HungError", "LimitedCall", "PluginLimits"]
+__all__ = ["HungError", "LateCalls", "LimitedCall", "PluginLimits"]
 
 _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -40,6 +40,33 @@ class HungError(PluginError):
         super().__init__(call.plugin, call.extension_point, "has not answered in time")
 
 
+class LateCalls:
+    """The calls of Reserve and Unreserve on threads that outlive their binding cycles.
+
+    Such a call may still change what the plugin has reserved for the pod. All methods run in one
+    event loop.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[asyncio.Task[None], tuple[str, PluginCall]] = {}
+
+    def add(self, uid: str, call: PluginCall, end: Coroutine[None, None, None]) -> None:
+        """Await ``end``, and count the call as late until then.
+
+        Args:
+            uid: the UID of the pod that the call is about.
+            call: the plugin and the extension point.
+            end: ends when the call changes nothing any more.
+        """
+        task = asyncio.ensure_future(end)
+        self._calls[task] = uid, call
+        task.add_done_callback(self._calls.pop)
+
+    def of(self, uid: str) -> PluginCall | None:
+        """Return a late call about the pod with this UID; None: there is none."""
+        return next((call for of_pod, call in self._calls.values() if of_pod == uid), None)
+
+
 class PluginLimits:
     """The breakers of all plugins, and the threads on which plugins are called.
 
@@ -51,6 +78,7 @@ class PluginLimits:
         breakers: the breakers of all plugins.
         clock: the argument ``clock``.
         metrics: counts the calls of plugins.
+        late: the calls of Reserve and Unreserve that outlive their binding cycles.
     """
 
     def __init__(
@@ -62,6 +90,7 @@ class PluginLimits:
         self.clock = clock
         metrics = Metrics() if metrics is None else metrics
         self.metrics = PluginCallMetrics(metrics)
+        self.late = LateCalls()
         metrics.scrape(HEALTH, self.breakers.health)
         self._verb_threads = Threads(_VERB_THREADS, "verb")
         self._binding_threads = Threads(_BINDING_THREADS, "binding")
@@ -119,13 +148,14 @@ class PluginLimits:
             raise call.given_up()
         return call.job.future.result()
 
-    async def binding_call(
+    async def binding_call(  # noqa: C901  one call, and what becomes of it
         self,
         plugin: str,
         deadline_s: float | None,
         work: Callable[[], _T],
         *,
         cleanup: bool = False,
+        on_late: "Callable[[asyncio.Future[None]], object] | None" = None,
     ) -> _T:
         """Run a plugin's synchronous binding method on a thread, and return the method's result.
 
@@ -138,6 +168,8 @@ class PluginLimits:
             work: calls the method.
             cleanup: True makes sure that the method is called, even if this coroutine is cancelled
                 before a thread is free.
+            on_late: called if this coroutine is cancelled and the method has still to return; gets
+                a future that is done once the method has returned. None: nothing is called.
         """
         threads, breakers = self._binding_threads, self.breakers
         job = threads.submit(work)
@@ -160,6 +192,8 @@ class PluginLimits:
                 return job.future.result()
             return await asyncio.wrap_future(job.future)
         except asyncio.CancelledError:
+            if on_late is not None and not job.future.done():
+                on_late(_told_of(job.future))
             if deadline_s is None:
                 raise
             left_s = deadline_s - time.monotonic()

@@ -74,10 +74,13 @@ class PausedLimits(PluginLimits):
         work: Callable[[], _T],
         *,
         cleanup: bool = False,
+        on_late: Callable[[asyncio.Future[None]], object] | None = None,
     ) -> _T:
         """Run a binding method on a thread as ``PluginLimits`` does, while no time passes."""
         with self._paused.waiting_for_thread():
-            return await super().binding_call(plugin, deadline_s, work, cleanup=cleanup)
+            return await super().binding_call(
+                plugin, deadline_s, work, cleanup=cleanup, on_late=on_late
+            )
 
 
 class PausedLoop(asyncio.SelectorEventLoop):

@@ -346,6 +346,7 @@ class BindVerb:
             lambda: request.lead.why_over() or self._why_deleted(pod, watched=watched),
             why_not_there,
             self._why_no_room,
+            self._unplaced.expect_change,
         )
         request.why_not = cycle.why_not_now
         status = await self._bound(profile, cycle, request)
@@ -545,8 +546,16 @@ class BindVerb:
         prepare = partial(
             profile.run_pre_filter_plugins, state, pod, nodes, self._context.failures.left_out
         )
-        await self._limits.within_async(request.time.plugins_left_s(), prepare)
+        await self._limits.within_async(self._verb_thread_s(request.time), prepare)
         return state
+
+    def _verb_thread_s(self, time: BindTime) -> float:
+        """Return for how many seconds a bind may use a thread on which other verbs run plugins.
+
+        A plugin that hangs must not use up the minutes that a bind has: the threads are few.
+        """
+        left_s, most_s = time.plugins_left_s(), self._context.settings.http_timeout_s
+        return most_s if left_s is None else min(left_s, most_s)
 
     async def _in_turn(
         self, cycle: BindingCycle, run: Callable[[], Coroutine[None, None, Status]]
@@ -647,12 +656,8 @@ class BindVerb:
         self, profile: Profile, cycle: BindingCycle, seen: core.PodSnapshot | None
     ) -> Status:
         """Return Success if the profile's filters still let the pod onto its node."""
-        # Pods of all profiles that count pods wait here, so a filter that hangs must not use up the
-        # minutes that a bind has.
-        left_s = cycle.time.plugins_left_s()
-        look_s = self._context.settings.http_timeout_s
-        if left_s is not None:
-            look_s = min(left_s, look_s)
+        # Pods of all profiles that count pods wait here, so the time has to be short.
+        look_s = self._verb_thread_s(cycle.time)
         return await self._limits.within_async(look_s, partial(self._fits, profile, cycle, seen))
 
     def _fits(self, profile: Profile, cycle: BindingCycle, seen: core.PodSnapshot | None) -> Status:

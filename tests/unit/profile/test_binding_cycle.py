@@ -16,8 +16,8 @@ from kubextend.profile import BindingCycle, BindingPlugins, BindTime, PluginLimi
 from kubextend.profile.breaker import OPEN_S, Admission, Breakers
 from kubextend.profile.run_in_progress import Run
 from kubextend.profile.threads import Threads
+from skipping_loop import AT_MOST_S, skip, until
 from skipping_loop import run as run_skipping
-from skipping_loop import skip
 
 LIMITS = PluginLimits()
 
@@ -497,3 +497,54 @@ def test_an_async_method_behind_a_decorator_is_awaited_at_every_point() -> None:
     plugin.pre_bind = saying("pre_bind", Status.unschedulable("no"))
     assert not asyncio.run(cycle(diary, plugin).run()).is_success
     assert diary == ["reserve", "permit", "pre_bind", "unreserve"]
+
+
+def test_a_reserve_that_its_unreserve_overtook_is_undone_and_no_newer_bind_reserves_before() -> (
+    None
+):
+    began, go = threading.Event(), threading.Event()
+    diary: list[str] = []
+
+    class Slow:
+        name = "Slow"
+
+        def reserve(self, *_: Any) -> None:
+            began.set()
+            assert go.wait(AT_MOST_S)
+            diary.append("reserve")
+
+        async def unreserve(self, *_: Any) -> None:
+            diary.append("unreserve")
+
+    async def scenario() -> Status:
+        slow = Slow()
+        run = asyncio.create_task(cycle(diary, slow).run())
+        assert await asyncio.to_thread(began.wait, AT_MOST_S)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        newer = await cycle(diary, slow).run()
+        assert diary == ["unreserve"]
+        go.set()
+        await until(lambda: LIMITS.late.of("u-p") is None)
+        assert diary == ["unreserve", "reserve", "unreserve"]
+        assert (await cycle(diary, slow).run()).is_success
+        return newer
+
+    try:
+        newer = run_skipping(scenario())
+    finally:
+        go.set()
+    assert newer == Status.error("an earlier Reserve of plugin Slow for this pod has not returned")
+
+
+def test_an_unreserve_after_one_that_hung_has_time_of_its_own() -> None:
+    # What hangs first has used up the cleanup's time, of which nothing is left.
+    late = BindTime(time.monotonic() - 600, timeout_s=100)
+    began_s = time.monotonic()
+    until_s = late.unreserve_until_s(0)
+    assert until_s is not None
+    assert until_s >= began_s + 1
+    early = BindTime(time.monotonic() + 600, timeout_s=100)
+    assert early.cleanup_until_s is not None
+    assert early.unreserve_until_s(3) == early.cleanup_until_s - 3
