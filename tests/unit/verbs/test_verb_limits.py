@@ -13,6 +13,7 @@ from verb_world import (
     Binder,
     Clock,
     Needs,
+    Pods,
     Scores,
     Watched,
     counted,
@@ -89,13 +90,13 @@ def odd_verbs(
         ignored=frozenset({"Odd"} if ignored else ()),
     )
     joined.setdefault("watched", Watched().listing(*NODES))
+    joined.setdefault("bind_timeout_s", timeout_s)
     metrics = Metrics()
     joined.setdefault("limits", PluginLimits(joined.pop("breaker_clock", None) or Clock(), metrics))
     return make_verbs(
         Profiles.of([profile]),
         metrics=metrics,
         http_timeout_s=timeout_s,
-        bind_timeout_s=timeout_s,
         clock=now,
         **joined,
     )
@@ -739,6 +740,25 @@ def test_a_hanging_unreserve_does_not_hold_up_the_answer(hangs: Hangs) -> None:
     odd.pre_bind = raises(RuntimeError("no"))  # type: ignore[attr-defined]
     verbs = odd_verbs(odd, binder=Binder())
     assert hung_bind(hangs, verbs, CLEANUP_S) == 'PreBind plugin "Odd" failed'
+
+
+def test_a_pre_filter_that_hangs_at_bind_holds_its_thread_for_the_timeout_of_other_verbs(
+    hangs: Hangs,
+) -> None:
+    odd = Odd(answers(None), "reserve", "unreserve")
+    odd.pre_filter = hangs.sleep  # type: ignore[attr-defined]
+    pods = Pods().showing(pod("pod"))
+    verbs = odd_verbs(odd, timeout_s=5, bind_timeout_s=TIMEOUT_S, binder=Binder(), pods=pods)
+
+    async def ask() -> bytes:
+        # No filter came before: the attempt is lost.
+        answer = asyncio.ensure_future(verbs.bind(BINDING))
+        await hangs.begin()
+        await skip(6)
+        assert answer.done()
+        return await answer
+
+    assert json.loads(run(ask()))["Error"] == 'PreFilter plugin "Odd" failed'
 
 
 BAD_PERMITS: dict[str, Any] = {
