@@ -70,7 +70,7 @@ def why_restart(old: ExtenderConfiguration, new: ExtenderConfiguration) -> list[
     if any(_reads_objects(*each) for each in ((old, new), (new, old))):
         message = f"a plugin of a changed profile has informers; {_AT_START_ONLY}"
         issues.append(Issue("profiles", message))
-    if old.queues and new.resolved != old.resolved:
+    if (old.queues or new.queues) and new.resolved != old.resolved:
         message = f"the profiles have a scheduling queue; {_AT_START_ONLY}"
         issues.append(Issue("profiles", message))
     return issues

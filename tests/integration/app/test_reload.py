@@ -286,6 +286,18 @@ def test_a_file_that_cannot_be_taken_over_changes_nothing_and_is_named_once(
     assert not server.refuses()
 
 
+def test_the_first_queue_needs_a_restart() -> None:
+    kind = {"apiVersion": "kubextend.dev/v1alpha1", "kind": "ExtenderConfiguration"}
+    profile = wants("red")
+    queue_sort = {"queueSort": {"enabled": [{"name": "PrioritySort"}]}}
+    queued = profile | {"plugins": profile["plugins"] | queue_sort}
+    old, new = (
+        config.parse(kind | {"cluster": {}, "profiles": [each]}, known=known_plugins({}))
+        for each in (profile, queued)
+    )
+    assert "scheduling queue" in " ".join(map(str, why_restart(old, new)))
+
+
 def test_a_refused_file_that_becomes_the_old_one_again_is_refused_no_more() -> None:
     file = File(wants("red"))
     server = Server(file)
