@@ -319,7 +319,10 @@ class Gangs:
         """Do nothing: only ``permit``, which runs after Reserve, adds the pod to its group."""
 
     async def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
-        """Reject all held pods of the pod's group, because the binding cycle of the pod failed."""
+        """Reject all held pods of the pod's group, because the binding cycle of the pod failed.
+
+        The held pods stay if the group is complete without the pod.
+        """
         del state, node_name
         key = self._key_of(pod)
         if key is None:
@@ -327,8 +330,7 @@ class Gangs:
         group = self._group(key)
         group.permitted.discard(pod.uid)
         group.waiting.pop(pod.uid, None)
-        if self._runs(key, pod, group):
-            # The group needs no more pods, and nobody waits for this one.
+        if self._needs_no_more(key, pod, group):
             return
         self._turn_away(group, pod)
         self._give_up(key, group)
@@ -461,8 +463,8 @@ class Gangs:
         about_to = {uid for uid in group.permitted if not gives_up(uid)}
         return len(about_to | self._roster(key, group).bound) >= min_available
 
-    def _runs(self, key: _Key, pod: core.Pod, group: _Group) -> bool:
-        """Return whether the pods of a group that are on nodes are as many as the group needs.
+    def _needs_no_more(self, key: _Key, pod: core.Pod, group: _Group) -> bool:
+        """Return whether a group is complete without a pod whose binding cycle failed.
 
         Return False if the pods cannot be listed, because one of them is kept without labels.
         """
@@ -470,7 +472,7 @@ class Gangs:
         if gang is None or gang.min_available is None:
             return False
         with suppress(TruncatedPodError):
-            return len(self._roster(key, group).bound) >= gang.min_available
+            return self._is_complete(key, gang.min_available, group)
         return False
 
     def _roster(self, key: _Key, group: _Group) -> _Roster:

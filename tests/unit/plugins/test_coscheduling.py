@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from kubextend import config, core
+from kubextend import config, core, testing
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.status import Code, Status
@@ -1092,3 +1092,33 @@ def test_the_pod_that_tries_for_the_others_is_woken_however_many_they_are() -> N
         assert world.activator.woken == ["g"]
 
     run(scenario())
+
+
+class SlowLicence:
+    """Permits pods a second late, and rejects the one named ``surplus`` at once."""
+
+    name = "SlowLicence"
+
+    async def permit(self, state: CycleState, pod: core.Pod, node_name: str) -> Status:
+        del state, node_name
+        if pod.name == "surplus":
+            return Status.unschedulable("no licence is left")
+        await asyncio.sleep(1)
+        return Status.success()
+
+
+def test_a_surplus_pod_that_fails_takes_no_allowed_pod_of_a_complete_group_with_it() -> None:
+    labels = {
+        "scheduling.x-k8s.io/pod-group": "gang",
+        "pod-group.scheduling.sigs.k8s.io/min-available": "2",
+    }
+    pods = [testing.make_pod(name, labels=labels) for name in ("first", "second", "surplus")]
+    with testing.Cluster(Coscheduling, SlowLicence, nodes=3) as cluster:
+        for pod in pods:
+            cluster.add(pod)
+        for number, pod in enumerate(pods):
+            cluster.bind(pod, f"node-{number}")
+            cluster.advance(0.1)
+        cluster.advance(5)
+        nodes = [cluster.outcome(pod).node for pod in pods]
+    assert nodes == ["node-0", "node-1", None]
