@@ -119,7 +119,9 @@ class _JsonLines(logging.Formatter):
             line["exception"] = self.formatException(record.exc_info)
         if record.stack_info:
             line["stack"] = self.formatStack(record.stack_info)
-        return json.dumps(line, default=str, ensure_ascii=False)
+        # As ASCII: a terminal may obey U+009B, and a reader of lines may split at U+2028. DEL is the
+        # one control character that JSON leaves as it is.
+        return json.dumps(line, default=str).replace("\x7f", "\\u007f")
 
 
 class _TextLines(logging.Formatter):

@@ -8,19 +8,25 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Protocol
+from functools import partial
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from kubextend.config import ExtenderConfiguration, ResolvedProfile
 from kubextend.errors import ConfigError, Issue, KubextendError
 from kubextend.metrics import Family, Metrics, ScrapedGauge
 from kubextend.profile import PluginStarts, Profile
+from kubextend.profile.threads import Threads
 from kubextend.verbs import Verbs
 from kubextend.verbs.plugin_failures import Failures
 
 __all__ = ["ConfigurationFile", "Reloader", "why_restart"]
 
+_T = TypeVar("_T")
+
 _LOGGER: Final = logging.getLogger(__name__)
 _LOOK_S: Final = 1.0
+# For the imports of the file's plugins, and again for their constructors.
+_MAKE_S: Final = 30.0
 _START_S: Final = 30.0
 # Verbs other than bind end long before this; of binds, the Reloader asks.
 _LAST_CALL_S: Final = 60.0
@@ -110,6 +116,7 @@ class Reloader:
         metrics: counts the changed files.
         tell: tells people why a changed file is refused, beside the log and the metrics.
         sleep: waits the given seconds.
+        wait_for_plugins: waits the given seconds; imports and constructors that take longer hang.
         retired: replaced profiles whose plugins are not stopped yet.
         refused: whether the file was refused as it is now.
     """
@@ -122,8 +129,11 @@ class Reloader:
     metrics: Metrics
     tell: Callable[[str], None]
     sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep
+    wait_for_plugins: Callable[[float], Awaitable[Any]] = asyncio.sleep
     retired: list[Profile] = field(default_factory=list)
     refused: bool = False
+    # Imports and constructors run the plugins' code, which may never return.
+    _threads: Threads = field(default_factory=lambda: Threads(1, "reload"))
     # The bytes of the file at the last look, and when it was last taken over or refused.
     _last: bytes = b""
     _settled: bytes = b""
@@ -164,14 +174,14 @@ class Reloader:
         self.refused = False
         try:
             # Not what the file has by now: the next change may be half written already.
-            new = await asyncio.to_thread(self.file.load, data)
+            new = await self._unhung(partial(self.file.load, data), "import")
             if (new, new.resolved) == (self.config, self.config.resolved):
                 return []
             replaced = await self._take_over(new)
         except KubextendError as error:
             _LOGGER.error("the configuration file changed; the old one stays in use: %s", error)  # noqa: TRY400  the file is wrong, not kubextend
             self._refused(str(error))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             _LOGGER.exception("the configuration file changed; the old one stays in use")
             self._refused(f"{type(error).__name__}: {error}")
         else:
@@ -212,7 +222,7 @@ class Reloader:
         gone = [profile for name, profile in running.items() if name not in same]
         made: list[Profile] = []
         try:
-            await asyncio.to_thread(self._make, new, made)
+            await self._unhung(partial(self._make, new, made), "make")
             await self._start(made)
         except BaseException:
             await asyncio.shield(self._stop_all([each for one in made for each in one.plugins]))
@@ -235,6 +245,29 @@ class Reloader:
         for resolved in new.resolved:
             if resolved not in self.config.resolved:
                 made.append(self.make(new, resolved))  # noqa: PERF401  kept if a later one fails
+
+    async def _unhung(self, work: Callable[[], _T], what: str) -> _T:
+        """Run what calls the plugins' code on a thread, and return its result.
+
+        Args:
+            work: the function to run.
+            what: what it does with the plugins, for the error.
+
+        Raises: KubextendError: the function has not returned after 30 s. Its thread is abandoned.
+        """
+        job = self._threads.submit(work)
+        result = asyncio.wrap_future(job.future)
+        late = asyncio.ensure_future(self.wait_for_plugins(_MAKE_S))
+        try:
+            await asyncio.wait([result, late], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            late.cancel()
+        if result.done():
+            return result.result()
+        _LOGGER.error("the thread that was to %s the plugins is now in:\n%s", what, job.stack())
+        self._threads.give_up(job)
+        message = f"to {what} the plugins took more than {_MAKE_S:.0f} s; the log says where"
+        raise KubextendError(message)
 
     async def _start(self, profiles: Sequence[Profile]) -> None:
         """Start the plugins of new profiles.

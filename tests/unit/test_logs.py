@@ -57,6 +57,16 @@ def test_a_line_of_json_carries_the_facts(capsys: pytest.CaptureFixture[str]) ->
     }
 
 
+def test_a_line_of_json_is_one_line_of_plain_ascii(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "a\x9b31m\u202e\x85\u2028\x7f\x1bß"
+    logs.configure("info", "json")
+    logging.getLogger("kubextend.test").info("rejected", extra={"why": hostile})
+    line = capsys.readouterr().err
+    assert line.removesuffix("\n").isprintable()
+    assert line.isascii()
+    assert json.loads(line)["why"] == hostile
+
+
 @pytest.mark.parametrize("fmt", logs.FORMATS)
 def test_an_exception_is_written_with_its_traceback(
     fmt: logs.Format, capsys: pytest.CaptureFixture[str]

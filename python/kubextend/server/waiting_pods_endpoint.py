@@ -75,6 +75,7 @@ class _Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             who = await self._access.caller(scope, self._metrics)
+            _refuse_another_site(scope)
             body = await _body(scope, receive)
             uid = scope["path_params"].get("uid", "")
             answer = self._action(self._waiting_pods, who, uid, body)
@@ -148,6 +149,17 @@ def _entry(held: HeldPod) -> Mapping[str, object]:
     pod = held.pod
     names = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
     return {**names, **waiting_json(held)}
+
+
+def _refuse_another_site(scope: Scope) -> None:
+    """Refuse what a page of another site lets a browser send, with a client certificate perhaps.
+
+    Raises: RefusedError: 403: the header ``Sec-Fetch-Site`` names another site. Browsers send it
+        with each request; other clients do not.
+    """
+    site = Headers(scope=scope).get("sec-fetch-site", "none")
+    if site not in {"none", "same-origin"}:
+        raise RefusedError(403, f"Sec-Fetch-Site: {site}: a page of another site may not call this")
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes:

@@ -152,7 +152,8 @@ def _made(
 ) -> Any:
     try:
         return plugin.make(args, handle)
-    except Exception as error:
+    # SystemExit: a plugin of a changed configuration must not end the server.
+    except (Exception, SystemExit) as error:
         kind = "" if isinstance(error, KubextendError) else f"{type(error).__name__}: "
         what = " ".join(f"{kind}{error}".split())
         profile = f'profile "{resolved.scheduler_name}"'

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
@@ -22,6 +23,10 @@ from kubextend.framework.status import Status
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile
 from kubextend.reload import Reloader, why_restart
+
+# Arguments of Counts: its constructor calls sys.exit, or waits until LET_GO is set.
+EXITS, FOR_EVER = 13, 14
+HANGS, LET_GO = threading.Event(), threading.Event()
 
 NODES = [{"metadata": {"name": name, "labels": {"colour": name}}} for name in ("red", "green")]
 
@@ -374,6 +379,60 @@ def test_a_plugin_that_does_not_start_leaves_the_old_one_in_use(
     assert server.counted("refused") == 1
 
 
+def hang() -> None:
+    HANGS.set()
+    LET_GO.wait()
+
+
+@pytest.mark.parametrize("hung", ["constructor", "import"])
+def test_a_plugin_that_hangs_is_given_up_and_the_next_file_is_taken(
+    hung: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server(File(wants("red")))
+    load = server.reloader.file.load
+    HANGS.clear()
+    LET_GO.clear()
+
+    async def until_it_hangs(_seconds: float) -> None:
+        await asyncio.to_thread(HANGS.wait)
+
+    def loads_for_ever(_data: bytes) -> ExtenderConfiguration:
+        hang()
+        raise AssertionError
+
+    if hung == "constructor":
+        server.file.write(counting(FOR_EVER))
+    else:
+        server.file.write(wants("green"))
+        monkeypatch.setattr(server.file, "load", loads_for_ever)
+    monkeypatch.setattr(server.reloader, "wait_for_plugins", until_it_hangs)
+    try:
+        server.look()
+        assert server.counted("refused") == 1
+        assert server.refuses()
+        does = "make" if hung == "constructor" else "import"
+        assert f"to {does} the plugins took more than 30 s; the log says where" in server.told[0]
+        assert "LET_GO.wait()" in caplog.text
+        assert server.kept() == ["red"]
+        monkeypatch.setattr(server.reloader, "wait_for_plugins", asyncio.sleep)
+        monkeypatch.setattr(server.file, "load", load)
+        server.file.write(wants("green", reason="another file"))
+        server.look()
+        assert server.kept() == ["green"]
+        assert not server.refuses()
+    finally:
+        LET_GO.set()
+
+
+def test_a_plugin_that_exits_leaves_the_old_one_in_use() -> None:
+    server = Server(File(wants("red")))
+    server.file.write(counting(EXITS))
+    server.look()
+    assert server.counted("refused") == 1
+    assert 'plugin "Counts" cannot be made: SystemExit: this plugin is a script' in server.told[0]
+    assert server.kept() == ["red"]
+
+
 class Counts:
     """A plugin with a metric of its own and, if the arguments say so, no way to be made."""
 
@@ -390,6 +449,10 @@ class Counts:
         if args.number < 0:
             message = "less than nothing"
             raise ValueError(message)
+        if args.number == EXITS:
+            sys.exit("this plugin is a script")
+        if args.number == FOR_EVER:
+            hang()
 
     def filter(self, _state: CycleState, _pod: core.Pod, _node: core.NodeInfo) -> None: ...
 

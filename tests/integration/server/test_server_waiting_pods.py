@@ -325,6 +325,23 @@ def test_a_large_body_and_one_of_another_type_are_refused(by_token: World) -> No
     assert text.status == 415
 
 
+@pytest.mark.parametrize(
+    ("site", "status"),
+    [("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)],
+)
+def test_what_a_page_of_another_site_asks_for_is_refused(
+    site: str, status: int, by_token: World
+) -> None:
+    browser = {"Sec-Fetch-Site": site, "Content-Type": "application/x-www-form-urlencoded"}
+    with by_token.binding("browser") as bind:
+        path = "/waiting-pods/u-browser/allow"
+        assert by_token.post(path, **BEARER | browser).status == status
+        if status == 403:
+            assert by_token.waiting() == ["u-browser"]
+            assert by_token.post(path, **BEARER).status == 200
+        assert bind.answer().body == b'{"Error":""}'
+
+
 def test_a_body_of_no_length_and_no_type_is_none(by_token: World) -> None:
     with by_token.binding("curl") as bind, Connection(by_token.url) as connection:
         path = "/waiting-pods/u-curl/allow"

@@ -89,6 +89,7 @@ def test_a_pattern_takes_the_name_out_of_the_whole_label(
         (b'{"status":"success","data":{"resultType":"matrix","result":[]}}', "yields a matrix"),
         (b'{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}', "a scalar"),
         (b'{"status":"success","data":{"resultType":"vector","result":{}}}', "yields a vector"),
+        (b"[" + b"{}," * 500_000, "more than 1000000 JSON values"),
     ],
 )
 def test_a_body_that_is_no_instant_vector_is_an_error_that_says_so(
