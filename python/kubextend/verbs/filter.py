@@ -83,6 +83,8 @@ class FilterVerb:
         """Return an Error, or, if kube-scheduler ignores Errors, a rejection of every node."""
         if request is not None and request.pod is not None:
             self._record(request.pod, VerbCall(self.name, error=why))
+            if request.nominated_alone and self._context.profiles.for_pod(request.pod) is not None:
+                self._unplaced.leave_nominated(request.pod)
         if request is not None and request.args.nodes is not None:
             return self._failed(why, request.args, request.args.nodes)
         return REJECTS_ALL if self._context.settings.ignorable else filter_error(why)

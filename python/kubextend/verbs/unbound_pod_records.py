@@ -230,6 +230,10 @@ class UnplacedPods:
         asked = pod.uid, pod.nominated_node_name
         return self._left_nominated.get(pod.scheduler_name) != asked
 
+    def leave_nominated(self, pod: core.Pod) -> None:
+        """Note that a filter request about the pod's nominated node alone left no node."""
+        self._left_nominated[pod.scheduler_name] = pod.uid, pod.nominated_node_name
+
     def begin(
         self,
         pod: core.Pod,
@@ -281,8 +285,7 @@ class UnplacedPods:
                 return
             record.attempt = None
             if attempt.nominated_alone:
-                asked = attempt.pod.uid, attempt.pod.nominated_node_name
-                self._left_nominated[attempt.pod.scheduler_name] = asked
+                self.leave_nominated(attempt.pod)
             self._drop_if_empty(attempt.pod.uid, record)
 
     @property

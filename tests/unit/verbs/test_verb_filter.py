@@ -151,6 +151,14 @@ def test_a_call_for_the_nominated_node_that_no_call_for_all_nodes_followed_is_fo
     assert plugin.told == ["pod"]
 
 
+def test_after_a_plugin_hung_for_the_nominated_node_the_next_call_is_about_all_nodes() -> None:
+    plugin = Told(["bad"])
+    verb = verbs_told(plugin).filter._verb
+    verb.instead("a plugin hung", verb.read(names_request(["bad"], NOMINATED)))
+    verb.answer(verb.read(names_request(["bad"], NOMINATED)))
+    assert plugin.told == ["pod"]
+
+
 def test_filters_that_run_twice_for_a_request_take_it_for_the_same_call_of_the_attempt() -> None:
     plugin = Told(["bad"])
     verb = verbs_told(plugin).filter._verb

@@ -477,6 +477,23 @@ def test_a_member_that_is_asked_about_its_nominated_node_alone_in_two_passes_spl
         assert cluster.filter("m2") == []
 
 
+def test_a_member_for_whose_nominated_node_a_plugin_hung_stays_in_its_pass() -> None:
+    cluster = Cluster(nodes=("n0", "n1"))
+    gang = cluster.create(names(3))
+    cluster.manifests["m1"] = member("m1", nominatedNodeName="n0")
+    verb = cluster.verbs.filter._verb
+    assert cluster.filter("m0") == ["n0"]
+    request = verb.read(names_request(["n0"], of=cluster.manifests["m1"]))
+    cluster.verbs._places.ask(request.pod, nominated_alone=True)
+    verb.instead("a plugin hung", request)
+    # Filters of kube-scheduler leave no other node.
+    assert cluster.filter("m1", ["n0"]) == []
+    assert cluster.filter("m0") == ["n0"]
+    assert cluster.filter("m1", ["n0"]) == []
+    assert cluster.filter("m1") == ["n1"]
+    assert cluster.place(gang, min_count=3) == {}
+
+
 def test_a_call_for_the_nominated_node_alone_follows_no_other_such_call_in_a_pass() -> None:
     cluster = Cluster(nodes=("n0", "n1"))
     cluster.create(names(3))
