@@ -229,7 +229,10 @@ class Election:
         """
         before, now = _spec(self._seen or {}), _spec(lease or {})
         if now != before:
-            self._held_until = self._clock() + self._may_last_s(now or before)
+            # Whoever gives the Lease back writes a duration.
+            by_hand = not (now.get("holderIdentity") or now.get("leaseDurationSeconds"))
+            until = self._clock() + self._may_last_s(before if by_hand else now)
+            self._held_until = max(until, self._held_until) if by_hand else until
         self._seen = lease
 
     def _may_last_s(self, spec: dict[str, Any]) -> int:

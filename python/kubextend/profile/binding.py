@@ -216,8 +216,9 @@ class BindingCycle:
         """Run the binding cycle; return Success if the pod is bound, else a rejecting Status.
 
         If the pod is not bound, Unreserve of every Reserve plugin has run when this method returns
-        or raises. If a Reserve on a thread goes on after that, its plugin's Unreserve runs again
-        once Reserve has returned; until then no other cycle reserves for the pod.
+        or raises. If another method of a Reserve plugin goes on on a thread after that, the
+        plugin's Unreserve runs again once the method has returned; until then no other cycle
+        reserves for the pod.
 
         Raises:
             PluginError: a plugin failed.
@@ -398,16 +399,16 @@ class BindingCycle:
         await self._for_information(plugin, "Unreserve", plugin.unreserve, deadline_s)
 
     def _outlived(self, plugin: Any, point: str, returned: "asyncio.Future[None]") -> None:
-        """Note that a plugin's Reserve or Unreserve goes on, though its time is over."""
+        """Note that a method of a Reserve plugin goes on, though its time is over."""
         end = self._late_end(plugin, point, returned)
         self.limits.late.add(self.pod.uid, PluginCall(plugin.name, point), end)
 
     async def _late_end(
         self, plugin: ReservePlugin, point: str, returned: "asyncio.Future[None]"
     ) -> None:
-        """Await the return of a late Reserve or Unreserve; call Unreserve after a Reserve."""
+        """Await the return of a late call; call Unreserve unless the call was that."""
         await returned
-        if point == "Reserve":
+        if point != "Unreserve":
             # The run of the bind request is over.
             with self.limits.run():
                 await self._unreserve_one(plugin)
@@ -453,14 +454,18 @@ class BindingCycle:
     ) -> Any:
         call = partial(method, self.state, self.pod, self.node_name)
         if not inspect.iscoroutinefunction(method):
-            reserves = point in ("Reserve", "Unreserve")
+            # kube-scheduler calls Unreserve when the methods before it have returned, so each of
+            # them may leave what the plugin's Unreserve has to free.
+            reserves = any(each is plugin for each in self.plugins.reserve)
             call = partial(
                 self.limits.binding_call,
                 plugin.name,
                 deadline_s,
                 call,
                 cleanup=point in ("Unreserve", "PostBind"),
-                on_late=partial(self._outlived, plugin, point) if reserves else None,
+                on_late=partial(self._outlived, plugin, point)
+                if reserves and point != "PostBind"
+                else None,
             )
         try:
             return await guarded_async(

@@ -41,7 +41,7 @@ class HungError(PluginError):
 
 
 class LateCalls:
-    """The calls of Reserve and Unreserve on threads that outlive their binding cycles.
+    """The calls of Reserve plugins on threads that outlive their binding cycles.
 
     Such a call may still change what the plugin has reserved for the pod. All methods run in one
     event loop.
@@ -78,7 +78,7 @@ class PluginLimits:
         breakers: the breakers of all plugins.
         clock: the argument ``clock``.
         metrics: counts the calls of plugins.
-        late: the calls of Reserve and Unreserve that outlive their binding cycles.
+        late: the calls of Reserve plugins that outlive their binding cycles.
     """
 
     def __init__(

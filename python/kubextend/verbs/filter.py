@@ -28,9 +28,18 @@ _NO_FILTER = "the pod's profile has no filter: every node passes"
 
 
 class FilterRequest(NamedTuple):
-    """A parsed filter request, and how often watched nodes had changed before it was parsed."""
+    """A parsed filter request, which the filters may run for twice.
+
+    Attributes:
+        args: the request.
+        pod: the pod of the request: one object for all runs, so that it stands for the request.
+        nominated_alone: whether the request is about the pod's nominated node and no other.
+        changes: how often watched nodes had changed before the request was parsed.
+    """
 
     args: core.ExtenderArgs
+    pod: core.Pod | None
+    nominated_alone: bool
     changes: int
 
 
@@ -60,46 +69,51 @@ class FilterVerb:
         Raises: WireError: the body cannot be read.
         """
         changes = self._unplaced.changes
-        return FilterRequest(self._context.stores.read_args(body), changes)
+        args = self._context.stores.read_args(body)
+        pod, nodes = args.pod, args.nodes
+        alone = pod is not None and nodes is not None and self._unplaced.asks_alone(pod, nodes)
+        return FilterRequest(args, pod, alone, changes)
 
     def dispensable(self, request: FilterRequest) -> frozenset[str]:
         """Return the names of the plugins whose failurePolicy is Ignore in the pod's profile."""
-        profile = self._context.profiles.for_pod(request.args.pod)
+        profile = self._context.profiles.for_pod(request.pod)
         return frozenset() if profile is None else profile.ignored
 
     def instead(self, why: str, request: FilterRequest | None = None) -> Answer:
         """Return an Error, or, if kube-scheduler ignores Errors, a rejection of every node."""
-        if request is not None and request.args.pod is not None:
-            self._record(request.args.pod, VerbCall(self.name, error=why))
+        if request is not None and request.pod is not None:
+            self._record(request.pod, VerbCall(self.name, error=why))
+            if request.nominated_alone and self._context.profiles.for_pod(request.pod) is not None:
+                self._unplaced.leave_nominated(request.pod)
         if request is not None and request.args.nodes is not None:
             return self._failed(why, request.args, request.args.nodes)
         return REJECTS_ALL if self._context.settings.ignorable else filter_error(why)
 
     def answer(self, request: FilterRequest) -> Answer:
         """Return an ExtenderFilterResult: kept nodes as in the request, others with a reason."""
-        args = request.args
-        if args.nodes is None or args.pod is None:
+        args, pod = request.args, request.pod
+        if args.nodes is None or pod is None:
             return filter_error(_NO_NODES if args.nodes is None else _NO_POD)
         self._context.metrics.histogram(NODES, self.name).observe(len(args.nodes))
-        profile = self._context.profiles.for_pod(args.pod)
-        if profile is not None and (said := self._unplaced.why_not_tried(args.pod.uid)):
+        profile = self._context.profiles.for_pod(pod)
+        if profile is not None and (said := self._unplaced.why_not_tried(pod.uid)):
             # Evicting pods would not change Permit's answer, so every node is unresolvable.
             reason = said.reason or NOT_PERMITTED
             entries = [(args.nodes.everything(), reason, True)]
             note = f"{NOT_PERMITTED}: {reason}"
-            self._record(args.pod, VerbCall(self.name, note=note))
+            self._record(pod, VerbCall(self.name, note=note))
             return Answer(args.filter_answer(entries, self._context.memory.pool))
         if profile is None or not profile.rejects:
             why = _NO_PROFILE if profile is None else _NO_FILTER
-            self._record(args.pod, VerbCall(self.name, note=why))
+            self._record(pod, VerbCall(self.name, note=why))
             return self._context.unknown_schedulers.passes(
-                args.pod, Answer(args.filter_answer([], self._context.memory.pool))
+                pod, Answer(args.filter_answer([], self._context.memory.pool))
             )
         why_not = self._context.readiness.why_not(self.name, profile, names_mode=args.names_mode)
         if why_not:
-            self._record(args.pod, VerbCall(self.name, error=why_not))
+            self._record(pod, VerbCall(self.name, error=why_not))
             return filter_error(why_not)
-        attempt = self._unplaced.begin(args.pod, args.nodes, profile)
+        attempt = self._unplaced.begin(pod, profile, nominated_alone=request.nominated_alone)
         left_out = self._context.failures.left_out
         # Only nodes with nominated pods take a second run, and only where filters count pods.
         goes_on = self._context.half_time() if profile.counts_pods else always
@@ -127,7 +141,7 @@ class FilterVerb:
             call = VerbCall(self.name, error=why)
             if isinstance(error, PluginError):
                 call.blame(error)
-            self._record(args.pod, call)
+            self._record(pod, call)
             return self._failed(why, args, args.nodes)
 
     def _decided(

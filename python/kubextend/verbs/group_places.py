@@ -164,19 +164,24 @@ class GroupPlaces:
         """Note that filter is called for a member, which ends the member's earlier place.
 
         A call begins a new pass if an earlier call of the pass was about the member, or if a bind
-        of the pass has begun. A call directly after one about the member's nominated node belongs
-        to the same pass: kube-scheduler asks about a nominated node first, and then about all
-        nodes.
+        of the pass has begun. Two calls of which one directly follows the other belong to one pass
+        if the second is for the same request, because filters are run again without a plugin that
+        hung, or if only the first is about the member's nominated node alone: kube-scheduler then
+        asks about all nodes.
 
         Args:
-            pod: the member.
+            pod: the member; the same object for all calls for one request.
             nominated_alone: whether the call is about the pod's nominated node and no other.
         """
         with self._lock:
             group = pod.namespace, pod.scheduling_group
             current = self._passes.get(group)
             earlier = self._members.get(pod.uid)
-            if earlier is not None and not _is_repeated(earlier, current):
+            if earlier is not None and not (
+                earlier.of is current
+                and current.last == pod.uid
+                and (earlier.pod is pod or (earlier.nominated_alone and not nominated_alone))
+            ):
                 if earlier.node and not earlier.of.binds:
                     # kube-scheduler asks about no pod that it has assumed: the pass has failed.
                     self._end(earlier.of)
@@ -433,12 +438,6 @@ def fit_member(
     finally:
         # The later verbs of the attempt see the pods as they are then.
         state.pods_seen = None
-
-
-def _is_repeated(earlier: _Member, current: _Pass | None) -> bool:
-    """Return whether the last call of the current pass was about the member's nominated node."""
-    is_last = earlier.of is current and current.last == earlier.pod.uid
-    return is_last and earlier.nominated_alone and not earlier.of.incomplete
 
 
 def _narrowed(

@@ -136,8 +136,6 @@ class _Record:
         pod: the pod as kube-scheduler's last request brought it.
         asked_s: when that request came.
         attempt: the last attempt; None if it left no node, failed, or is being bound.
-        left_nominated: the pod's nominated node, if the last filter request named that node alone
-            and filters rejected it; else empty.
         rejection: the last rejection by filters on every node.
         reasons: the reasons that kube-scheduler was told.
         untold: a later rejection, with reasons that kube-scheduler was not told.
@@ -152,7 +150,6 @@ class _Record:
     pod: core.Pod
     asked_s: float
     attempt: Attempt | None = None
-    left_nominated: str = ""
     rejection: _Rejection | None = None
     reasons: Reasons = field(default_factory=Reasons)
     untold: _Rejection | None = None
@@ -170,7 +167,7 @@ class _Record:
     def is_empty(self) -> bool:
         """Whether the record equals a new record of the pod, so that it can be dropped."""
         now = self.attempt is not None or self.rejection is not None
-        later = self.left_nominated or self.permit_hold_s or self.reasons.told or self.refusals
+        later = self.permit_hold_s or self.reasons.told or self.refusals
         return not (now or later or self.retry)
 
 
@@ -207,34 +204,56 @@ class UnplacedPods:
         # The records that hold the nodes of a rejection by filters: of the last one, or of one
         # whose reasons are still to be told. The oldest rejection comes first.
         self._rejected: dict[str, _Record] = {}
+        # Scheduler name -> UID and nominated node of the pod of the scheduler's last filter
+        # request, if that was about the node alone and left no node.
+        self._left_nominated: dict[str, tuple[str, str]] = {}
         self._forgotten: list[core.Pod] = []
         self._looking = threading.Lock()
         self._changes = 0
         self._expected = False
         self._behind = False
 
-    def begin(
-        self, pod: core.Pod, nodes: core.Nodes | None = None, profile: Profile | None = None
-    ) -> Attempt:
-        """Begin and return a scheduling attempt, which replaces the pod's last attempt.
+    def asks_alone(self, pod: core.Pod, nodes: core.Nodes) -> bool:
+        """Return whether a filter request is about the pod's nominated node and no other.
 
-        If kube-scheduler's own filters left only the pod's nominated node, kube-scheduler's request
-        about that node and its request about all nodes are equal. The second of two such requests
-        is about all nodes.
+        If kube-scheduler's own filters left only the nominated node, kube-scheduler's request about
+        that node and its request about all nodes are equal. The second of two such requests is
+        about all nodes, if no request about another pod came between them: kube-scheduler asks
+        about one pod after the other.
 
         Args:
             pod: the pod.
-            nodes: the nodes in the filter request; None: the attempt begins without one.
-            profile: the profile of the pod; None if the pod has none.
+            nodes: the nodes in the filter request.
         """
-        only = nodes.names[0] if nodes is not None and len(nodes) == 1 else ""
-        nominated_alone = bool(only) and only == pod.nominated_node_name
+        if len(nodes) != 1 or nodes.names[0] != pod.nominated_node_name:
+            return False
+        asked = pod.uid, pod.nominated_node_name
+        return self._left_nominated.get(pod.scheduler_name) != asked
+
+    def leave_nominated(self, pod: core.Pod) -> None:
+        """Note that a filter request about the pod's nominated node alone left no node."""
+        self._left_nominated[pod.scheduler_name] = pod.uid, pod.nominated_node_name
+
+    def begin(
+        self,
+        pod: core.Pod,
+        profile: Profile | None = None,
+        *,
+        nominated_alone: bool | None = None,
+    ) -> Attempt:
+        """Begin and return a scheduling attempt, which replaces the pod's last attempt.
+
+        Args:
+            pod: the pod.
+            profile: the profile of the pod; None if the pod has none.
+            nominated_alone: what ``asks_alone`` returned for the filter request; None: the attempt
+                begins without one.
+        """
         with self._lock:
             record = self._record_of(pod)
-            if record.left_nominated == only:
-                nominated_alone = False
-            record.left_nominated = ""
-            record.attempt = attempt = Attempt(pod, CycleState(), nominated_alone, profile)
+            if nominated_alone is not None:
+                self._left_nominated.pop(pod.scheduler_name, None)
+            record.attempt = attempt = Attempt(pod, CycleState(), bool(nominated_alone), profile)
             self._keep(record)
         return attempt
 
@@ -266,7 +285,7 @@ class UnplacedPods:
                 return
             record.attempt = None
             if attempt.nominated_alone:
-                record.left_nominated = attempt.pod.nominated_node_name
+                self.leave_nominated(attempt.pod)
             self._drop_if_empty(attempt.pod.uid, record)
 
     @property
@@ -393,6 +412,7 @@ class UnplacedPods:
             for uid in [record.pod.uid for record in self._records.values()]:
                 self._drop(uid)
             self._forgotten.clear()
+            self._left_nominated.clear()
 
     def nodes_changed(self) -> None:
         """Make kube-scheduler retry rejected pods that may pass because nodes changed.

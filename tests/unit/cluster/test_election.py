@@ -211,11 +211,17 @@ def end_by_hand(world: World, how: str) -> None:
     world.leases.lease["metadata"]["resourceVersion"] = "by-hand"
     if how == "emptied":
         world.leases.lease["spec"]["holderIdentity"] = ""
+    elif how == "with its times alone":
+        del world.leases.lease["spec"]["holderIdentity"]
+        del world.leases.lease["spec"]["leaseDurationSeconds"]
     else:
         world.leases.lease["spec"] = {}
 
 
-@pytest.mark.parametrize("how", ["deleted", "emptied", "without a spec"])
+BY_HAND = ["deleted", "emptied", "with its times alone", "without a spec"]
+
+
+@pytest.mark.parametrize("how", BY_HAND)
 def test_a_lease_that_is_ended_by_hand_makes_no_second_leader(world: World, how: str) -> None:
     first, second = world.candidate("a"), world.candidate("b")
     first.attempt()
@@ -233,7 +239,20 @@ def test_a_lease_that_is_ended_by_hand_makes_no_second_leader(world: World, how:
     assert world.clock.now_s == ended_s + 15
 
 
-@pytest.mark.parametrize("how", ["deleted", "emptied", "without a spec"])
+def test_a_lease_that_is_emptied_by_hand_and_then_deleted_makes_no_second_leader(
+    world: World,
+) -> None:
+    first, second = world.candidate("a"), world.candidate("b")
+    first.attempt()
+    second.attempt()
+    end_by_hand(world, "with its times alone")
+    second.attempt()
+    end_by_hand(world, "deleted")
+    second.attempt()
+    assert (first.leads, second.leads) == (True, False)
+
+
+@pytest.mark.parametrize("how", BY_HAND)
 def test_the_leader_keeps_a_lease_that_is_ended_by_hand(world: World, how: str) -> None:
     first, second = world.candidate("a"), world.candidate("b")
     first.attempt()

@@ -499,25 +499,33 @@ def test_an_async_method_behind_a_decorator_is_awaited_at_every_point() -> None:
     assert diary == ["reserve", "permit", "pre_bind", "unreserve"]
 
 
-def test_a_reserve_that_its_unreserve_overtook_is_undone_and_no_newer_bind_reserves_before() -> (
-    None
-):
+@pytest.mark.parametrize(
+    ("method", "point"),
+    [("reserve", "Reserve"), ("permit", "Permit"), ("pre_bind", "PreBind"), ("bind", "Bind")],
+)
+def test_a_call_that_its_unreserve_overtook_is_undone_and_no_newer_bind_reserves_before(
+    method: str, point: str
+) -> None:
     began, go = threading.Event(), threading.Event()
     diary: list[str] = []
 
     class Slow:
         name = "Slow"
 
-        def reserve(self, *_: Any) -> None:
-            began.set()
-            assert go.wait(AT_MOST_S)
-            diary.append("reserve")
+        async def reserve(self, *_: Any) -> None:
+            pass
 
         async def unreserve(self, *_: Any) -> None:
             diary.append("unreserve")
 
+    def hang(*_: Any) -> None:
+        began.set()
+        assert go.wait(AT_MOST_S)
+        diary.append(method)
+
     async def scenario() -> Status:
         slow = Slow()
+        setattr(slow, method, hang)
         run = asyncio.create_task(cycle(diary, slow).run())
         assert await asyncio.to_thread(began.wait, AT_MOST_S)
         run.cancel()
@@ -527,7 +535,7 @@ def test_a_reserve_that_its_unreserve_overtook_is_undone_and_no_newer_bind_reser
         assert diary == ["unreserve"]
         go.set()
         await until(lambda: LIMITS.late.of("u-p") is None)
-        assert diary == ["unreserve", "reserve", "unreserve"]
+        assert diary == ["unreserve", method, "unreserve"]
         assert (await cycle(diary, slow).run()).is_success
         return newer
 
@@ -535,7 +543,38 @@ def test_a_reserve_that_its_unreserve_overtook_is_undone_and_no_newer_bind_reser
         newer = run_skipping(scenario())
     finally:
         go.set()
-    assert newer == Status.error("an earlier Reserve of plugin Slow for this pod has not returned")
+    why = f"an earlier {point} of plugin Slow for this pod has not returned"
+    assert newer == Status.error(why)
+
+
+def test_a_post_bind_that_outlives_its_bind_is_followed_by_no_unreserve() -> None:
+    go = threading.Event()
+    diary: list[str] = []
+
+    class Slow:
+        name = "Slow"
+
+        async def reserve(self, *_: Any) -> None:
+            pass
+
+        async def unreserve(self, *_: Any) -> None:
+            diary.append("unreserve")
+
+        def post_bind(self, *_: Any) -> None:
+            assert go.wait(AT_MOST_S)
+
+    async def scenario() -> None:
+        late = cycle(diary, Slow())
+        # Nothing is left of the time for PostBind.
+        late.time = BindTime(time.monotonic() - 99, timeout_s=100)
+        await late._post_bind()
+        assert LIMITS.late.of("u-p") is None
+
+    try:
+        run_skipping(scenario())
+    finally:
+        go.set()
+    assert diary == []
 
 
 def test_an_unreserve_after_one_that_hung_has_time_of_its_own() -> None:

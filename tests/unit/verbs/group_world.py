@@ -53,11 +53,13 @@ class Cluster:
     """Nodes, pods, and what kube-scheduler does with them, a call at a time.
 
     Attributes:
+        dispensable: filters that come first, with the failurePolicy Ignore.
         calls: how often filter was called.
     """
 
     nodes: Sequence[str] = ("n0", "n1", "n2", "n3", "n4")
     room: Any = field(default_factory=Room)
+    dispensable: Sequence[Any] = ()
     score: Sequence[tuple[Any, int]] = ()
     counts_pods: bool = True
     pods: Pods = field(default_factory=Pods)
@@ -70,7 +72,8 @@ class Cluster:
     def __post_init__(self) -> None:
         profile = Profile(
             "default-scheduler",
-            filter=[self.room],
+            filter=[*self.dispensable, self.room],
+            ignored=frozenset(each.name for each in self.dispensable),
             score=self.score,
             counts_pods=self.counts_pods,
             pods=self.pods.store.snapshot,

@@ -56,20 +56,6 @@ def test_pods_that_are_being_bound_or_left_no_node_push_out_no_attempt() -> None
     assert attempts.find(first.uid) is begun
 
 
-def test_the_pods_whose_nominated_node_was_rejected_are_bounded() -> None:
-    attempts = unplaced_pods(room_for=2)
-    nodes = core.read_args(names_request(["n"])).nodes
-    asked = {}
-    for name in ("first", "second", "third"):
-        shown = pod(name) | {"status": {"nominatedNodeName": "n"}}
-        asked[name] = core.read_args(names_request([], shown)).pod
-        attempts.drop(attempts.begin(asked[name], nodes))
-    again = [
-        attempts.begin(asked[name], nodes).nominated_alone for name in ("second", "third", "first")
-    ]
-    assert again == [False, False, True]
-
-
 class Points:
     """PreFilter, PreScore and Reserve, which reads what PreScore wrote."""
 

@@ -139,6 +139,37 @@ def test_the_nominated_node_alone_is_no_reason_to_say_that_the_pod_fits_nowhere(
         assert plugin.told == ["pod"] * cycle
 
 
+def test_a_call_for_the_nominated_node_that_no_call_for_all_nodes_followed_is_forgotten() -> None:
+    plugin = Told(["bad", "worse"])
+    verbs = verbs_told(plugin)
+    answer(verbs, names_request(["bad"], NOMINATED))
+    # Another extender rejected all nodes, and kube-scheduler goes on with another pod.
+    answer(verbs, names_request(["other"], pod("beside")))
+    answer(verbs, names_request(["bad"], NOMINATED))
+    assert plugin.told == []
+    answer(verbs, names_request(["bad"], NOMINATED))
+    assert plugin.told == ["pod"]
+
+
+def test_after_a_plugin_hung_for_the_nominated_node_the_next_call_is_about_all_nodes() -> None:
+    plugin = Told(["bad"])
+    verb = verbs_told(plugin).filter._verb
+    verb.instead("a plugin hung", verb.read(names_request(["bad"], NOMINATED)))
+    verb.answer(verb.read(names_request(["bad"], NOMINATED)))
+    assert plugin.told == ["pod"]
+
+
+def test_filters_that_run_twice_for_a_request_take_it_for_the_same_call_of_the_attempt() -> None:
+    plugin = Told(["bad"])
+    verb = verbs_told(plugin).filter._verb
+    for told in (0, 2):
+        request = verb.read(names_request(["bad"], NOMINATED))
+        verb.answer(request)
+        # The first run was given up when it had its answer.
+        verb.answer(request)
+        assert plugin.told == ["pod"] * told
+
+
 def test_a_pod_that_passes_beside_its_nominated_node_is_not_woken() -> None:
     activator, plugin = Activator(), Told(["bad"])
     verbs = verbs_told(plugin, activator=activator)

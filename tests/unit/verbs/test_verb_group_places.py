@@ -429,6 +429,82 @@ def test_a_nominated_node_that_is_full_is_asked_about_before_all_nodes_in_the_sa
     assert cluster.filter("m2") == ["n2"]
 
 
+def test_a_member_whose_filters_run_again_without_a_plugin_that_hung_stays_in_its_pass() -> None:
+    hangs, over = threading.Event(), threading.Event()
+
+    class Hangs:
+        name = "Hangs"
+
+        def filter_nodes(self, _state: CycleState, pod: core.Pod, _nodes: core.Nodes) -> list[Any]:
+            if pod.name == "m1":
+                hangs.set()
+                assert over.wait(60)
+            return []
+
+    async def asked() -> bytes:
+        body = names_request(cluster.nodes, of=cluster.manifests["m1"])
+        answer = asyncio.create_task(
+            cluster.verbs.filter.answer(body, cluster.clock(), lambda _: None)
+        )
+        assert await asyncio.to_thread(hangs.wait, 60)
+        await skip(cluster.http_timeout_s * 0.6)
+        return bytes((await answer).body)
+
+    cluster = Cluster(nodes=("n0", "n1"), dispensable=[Hangs()])
+    gang = cluster.create(names(3))
+    assert cluster.filter("m0") == ["n0"]
+    try:
+        assert json.loads(run(asked()))["NodeNames"] == ["n1"]
+    finally:
+        over.set()
+    assert cluster.filter("m2") == []
+    assert cluster.place(gang, min_count=3) == {}
+
+
+def test_a_member_that_is_asked_about_its_nominated_node_alone_in_two_passes_splits_neither() -> (
+    None
+):
+    cluster = Cluster(nodes=("n0", "n1"))
+    cluster.create(names(3))
+    cluster.manifests["m1"] = member("m1", nominatedNodeName="n0")
+    assert cluster.filter("m0") == ["n0"]
+    # Another extender rejects m1 on all nodes before kubextend is asked.
+    assert cluster.filter("m1", ["n0"]) == []
+    for _ in range(2):
+        assert cluster.filter("m0") == ["n0"]
+        assert cluster.filter("m1", ["n0"]) == []
+        assert cluster.filter("m1") == ["n1"]
+        assert cluster.filter("m2") == []
+
+
+def test_a_member_for_whose_nominated_node_a_plugin_hung_stays_in_its_pass() -> None:
+    cluster = Cluster(nodes=("n0", "n1"))
+    gang = cluster.create(names(3))
+    cluster.manifests["m1"] = member("m1", nominatedNodeName="n0")
+    verb = cluster.verbs.filter._verb
+    assert cluster.filter("m0") == ["n0"]
+    request = verb.read(names_request(["n0"], of=cluster.manifests["m1"]))
+    cluster.verbs._places.ask(request.pod, nominated_alone=True)
+    verb.instead("a plugin hung", request)
+    # Filters of kube-scheduler leave no other node.
+    assert cluster.filter("m1", ["n0"]) == []
+    assert cluster.filter("m0") == ["n0"]
+    assert cluster.filter("m1", ["n0"]) == []
+    assert cluster.filter("m1") == ["n1"]
+    assert cluster.place(gang, min_count=3) == {}
+
+
+def test_a_call_for_the_nominated_node_alone_follows_no_other_such_call_in_a_pass() -> None:
+    cluster = Cluster(nodes=("n0", "n1"))
+    cluster.create(names(3))
+    cluster.manifests["m1"] = member("m1", nominatedNodeName="n1")
+    assert cluster.filter("m0") == ["n0"]
+    assert cluster.filter("m1", ["n1"]) == ["n1"]
+    # The pass has failed. Filters of kube-scheduler reject m0 from now on.
+    assert cluster.filter("m1", ["n1"]) == ["n1"]
+    assert cluster.filter("m2") == ["n0"]
+
+
 def test_a_member_that_is_nominated_to_a_node_and_has_a_place_counts_once() -> None:
     cluster = Cluster(nodes=("n0", "n1"), room=Room({"n0": 2, "n1": 1}))
     for name in names(3):
@@ -696,6 +772,18 @@ def test_a_node_whose_pods_keep_changing_is_given_to_no_member() -> None:
     assert cluster.pods.store.assumed() == []
 
 
+def test_a_run_that_was_given_up_when_it_had_a_place_leaves_the_others_their_places() -> None:
+    first, second, lone = two_members_and_a_lone_pod()
+    places = GroupPlaces()
+    places.take(places.ask(first), "n0")
+    places.take(places.ask(second), "n1")
+    again = places.ask(second)
+    assert [other.name for other, _ in places._counting_for(second)] == ["m0"]
+    assert places.groups_on(lone, "n1") == []
+    places.take(again, "n1")
+    assert places.groups_on(lone, "n0") == places.groups_on(lone, "n1") == ["ml/g"]
+
+
 def test_a_run_that_was_given_up_takes_no_place() -> None:
     places = GroupPlaces()
     store = core.PodStore()
@@ -779,3 +867,17 @@ def test_no_member_after_the_most_of_a_pass_gets_a_place(monkeypatch: pytest.Mon
     monkeypatch.setattr(group_places, "_MOST_MEMBERS", 2)
     cluster = Cluster()
     assert len(cluster.filter_passes(cluster.create(names(4)))) == 2
+
+
+def test_no_member_after_the_most_of_a_pass_gets_a_place_after_its_nominated_node_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(group_places, "_MOST_MEMBERS", 2)
+    cluster = Cluster()
+    cluster.create(names(3))
+    cluster.manifests["m2"] = member("m2", nominatedNodeName="n4")
+    assert len(cluster.filter_passes(names(2))) == 2
+    assert cluster.filter("m2", ["n4"]) == []
+    assert cluster.filter("m2") == []
+    # The next pass begins anew.
+    assert len(cluster.filter_passes(names(2))) == 2

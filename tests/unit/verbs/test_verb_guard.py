@@ -5,6 +5,7 @@ tests/property/test_property_guard.py has what the guard says of nodes and pods 
 
 import asyncio
 import json
+import threading
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ from kubextend.profile import BindingPlugins, Profile, Profiles
 from kubextend.testing.stand_ins import ListedNodes, ListedPods
 from kubextend.verbs.bind_room_check import Guard
 from make_verbs import make_verbs
-from skipping_loop import run, until
+from skipping_loop import AT_MOST_S, run, until
 
 NO_ROOM = "the node has no room left for the pod: Insufficient cpu"
 
@@ -114,6 +115,39 @@ def test_of_two_pods_that_come_together_one_gets_room_for_one(with_plugins: bool
     assert [name for _, name, *_ in world.binder.bound] == [first]
     assert world.assumed() == [first]
     assert world.refusals() == 1
+
+
+def test_a_pod_that_only_looks_for_room_keeps_none_from_the_pod_that_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    posting, looking, posted = threading.Event(), threading.Event(), threading.Event()
+    why_not = Guard.why_not
+
+    class Slow(Binder):
+        def bind(self, *names: str, **options: Any) -> None:
+            posting.set()
+            assert looking.wait(AT_MOST_S)
+            try:
+                super().bind(*names, **options)
+            finally:
+                posted.set()
+
+    def look(guard: Guard, uid: str, node: str) -> str:
+        if uid == "uid-of-two":
+            looking.set()
+            # Without a lock the other pod's thread looks now, and is refused.
+            posted.wait(0.2)
+        return why_not(guard, uid, node)
+
+    async def scenario() -> tuple[str, str]:
+        first = asyncio.create_task(world.bind("one"))
+        assert await asyncio.to_thread(posting.wait, AT_MOST_S)
+        second = await world.bind("two")
+        return await first, second
+
+    monkeypatch.setattr(Guard, "why_not", look)
+    world = World(binder=Slow())
+    assert run(scenario()) == ("", NO_ROOM)
 
 
 @pytest.mark.parametrize("with_plugins", [False, True])
