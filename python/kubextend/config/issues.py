@@ -116,6 +116,8 @@ def _issue(details: ErrorDetails, model: type[BaseModel], under: Location) -> Is
     hint = ""
     if details["type"] in {"model_type", "model_attributes_type"}:
         hint = _form_of(_model_at(model, location), details["input"])
+    elif details["type"] in {"list_type", "tuple_type"} and isinstance(details["input"], dict):
+        hint = "begin each entry of a list with -"
     return Issue(path, _sentence(details), details["input"], hint)
 
 

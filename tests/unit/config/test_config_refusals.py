@@ -160,6 +160,7 @@ FIELDS = {
             "profiles[0].plugins.filter.enabled",
             "expected a list, found an object",
             {"name": "HighCommPodFilter"},
+            "begin each entry of a list with -",
         ),
     ),
     "name for a plugin entry": (

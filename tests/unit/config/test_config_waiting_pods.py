@@ -122,6 +122,12 @@ def test_a_token_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     )
 
 
+def test_a_home_folder_in_a_path_is_noted_not_to_be_expanded() -> None:
+    parsed = config.parse(held({"tokenFile": "~/tokens"}), known=KNOWN, runs_here=False)
+    [note] = (each for each in parsed.notes if "tokenFile" in each)
+    assert "~ is not expanded here; `kubextend serve` will need it" in note
+
+
 def test_without_a_permit_plugin_it_is_noted_that_no_pod_waits(parse: Parse, file: str) -> None:
     assert parse(document(server={"waitingPods": {"tokenFile": file}})).notes == (
         "server.waitingPods: no profile has a Permit plugin, so no pod will ever wait",
