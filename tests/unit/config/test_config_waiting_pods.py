@@ -79,7 +79,12 @@ def test_what_is_no_name_is_said_once(refusal: Refusal) -> None:
         Issue("server.waitingPods.allowedNames[2]", "expected a string, found true or false", True),
     )
     assert refusal(held({"allowedNames": "ops"})) == (
-        Issue("server.waitingPods.allowedNames", "expected a list, found a string", "ops"),
+        Issue(
+            "server.waitingPods.allowedNames",
+            "expected a list, found a string",
+            "ops",
+            "write [ops]",
+        ),
     )
 
 
