@@ -719,11 +719,12 @@ def idle_warning(config: ExtenderConfiguration) -> str:
         return ""
     warning = "no profile enables a plugin, so kubextend answers 404 to every verb"
     extenders = config.scheduler_part.get("extenders")
-    urls = [
+    # kube-scheduler has an entry for bind, and one for the other verbs.
+    urls = dict.fromkeys(
         str(entry["urlPrefix"])
         for entry in (extenders if isinstance(extenders, list) else [])
         if isinstance(entry, dict) and entry.get("urlPrefix")
-    ]
+    )
     if not urls:
         return warning
     return f"{warning}; kube-scheduler's calls get it too if kubextend is at {', '.join(urls)}"

@@ -243,7 +243,7 @@ def doctor(
                 _print_line(line[:_LONGEST_LINE])
     errors = sum(finding.verdict is doctors.Verdict.ERROR for finding in findings)
     if errors:
-        message = f"{errors} errors found"
+        message = "1 error found" if errors == 1 else f"{errors} errors found"
         raise click.ClickException(message)
 
 

@@ -1,9 +1,12 @@
 """The policies that limit what kubextend may change of the pods in its own namespace."""
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 import httpx
 import pytest
+
+from kubextend.cluster.held_pod_marker import mark
 
 from .controlplane import ControlPlane
 from .kubeapi import STRATEGIC, Api, Object
@@ -92,6 +95,71 @@ def test_the_status_of_a_pod_is_no_way_to_its_metadata(own: Api) -> None:
             assert "kubextend may change nothing but this" in refusal(own, pod, patch)
         assert refusal(own, pod, {"status": {"phase": "Failed"}}) != ""
         assert refusal(own, pod, {"status": {"conditions": [CONDITION]}}) == ""
+
+
+UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+
+
+def scheduled(**fields: str | None) -> Object:
+    """Make a patch that marks a held pod, with other fields of the condition in place of some."""
+    return {"status": {"conditions": [{**UNSCHEDULABLE, **fields}]}}
+
+
+@pytest.fixture(params=[None, "SchedulerError"], ids=["never tried", "tried before"])
+def pod(request: pytest.FixtureRequest, plane: ControlPlane) -> Iterator[str]:
+    """A pod without the condition PodScheduled, or with one that kube-scheduler wrote."""
+    new = {"metadata": {"generateName": "held-"}, "spec": {"containers": [CONTAINER]}}
+    name = plane.api.call("POST", PODS, new)["metadata"]["name"]
+    if request.param is not None:
+        written = scheduled(reason=request.param, message="no node")
+        plane.api.call("PATCH", f"{PODS}/{name}/status", written, STRATEGIC)
+    yield name
+    plane.api.delete_pod(NAMESPACE, name)
+
+
+def test_kubextend_may_mark_a_held_pod_for_autoscalers(
+    own: Api, plane: ControlPlane, pod: str
+) -> None:
+    uid = plane.api.call("GET", f"{PODS}/{pod}")["metadata"]["uid"]
+    for node in ("n1", "n2"):
+        patch = mark(uid, node, ["Coscheduling"], datetime.now(UTC))
+        marked = own.call("PATCH", f"{PODS}/{pod}/status", patch, STRATEGIC)
+        (condition,) = marked["status"]["conditions"]
+        assert {key: condition[key] for key in UNSCHEDULABLE} == UNSCHEDULABLE
+        assert node in condition["message"]
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        pytest.param(scheduled(status="True"), id="scheduled"),
+        pytest.param(scheduled(status="True", reason=None), id="scheduled, without a reason"),
+        pytest.param(scheduled(status="Unknown"), id="unknown"),
+        pytest.param(scheduled(reason="SchedulingGated"), id="another reason"),
+        pytest.param(scheduled(reason=None, message="m"), id="no reason"),
+        pytest.param(
+            {"status": {**scheduled()["status"], "nominatedNodeName": "n"}}, id="and a nomination"
+        ),
+        pytest.param({"status": {**scheduled()["status"], "phase": "Failed"}}, id="and a phase"),
+        pytest.param({**scheduled(), **labelled("stolen", "app")}, id="and a label"),
+        pytest.param(
+            {"status": {"conditions": [UNSCHEDULABLE, {"type": "Ready", "status": "True"}]}},
+            id="and another condition",
+        ),
+    ],
+)
+def test_kubextend_may_write_nothing_but_the_mark_into_that_condition(
+    own: Api, plane: ControlPlane, pod: str, patch: Object
+) -> None:
+    assert refusal(plane.api, f"{pod}/status", patch) == "", "the patch itself is good"
+    assert "the reason Unschedulable" in refusal(own, f"{pod}/status", patch)
+
+
+def test_kubextend_may_not_take_that_condition_away(own: Api, plane: ControlPlane) -> None:
+    plane.api.call("PATCH", f"{PODS}/other/status", scheduled(), STRATEGIC)
+    away = {"status": {"conditions": [{"$patch": "delete", "type": "PodScheduled"}]}}
+    assert refusal(plane.api, "other/status", away) == "", "the patch itself is good"
+    assert "the reason Unschedulable" in refusal(own, "other/status", away)
 
 
 def account_in(api: Api, namespace: str, kind: str, role: str) -> str:

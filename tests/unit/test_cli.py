@@ -277,7 +277,7 @@ def test_the_pod_of_another_scheduler_passes_through_and_is_said_to(tmp_path: Pa
 NOTHING = "no profile enables a plugin, so kubextend answers 404 to every verb"
 SCHEDULERS_FILE = (
     "apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration, "
-    "extenders: [{urlPrefix: 'http://a:1'}]"
+    "extenders: [{urlPrefix: 'http://a:1'}, {urlPrefix: 'http://a:1'}]"
 )
 
 

@@ -452,7 +452,7 @@ def test_a_certificate_is_told_a_week_before_its_end(
         (("filter", "preempt"), []),
         (("filter", "preempt", "bind"), ["serves bind"]),
         (("preempt",), ["does not serve filter"]),
-        # Nobody answers: another check says so.
+        # Another server answers.
         (None, []),
     ],
 )
@@ -521,6 +521,40 @@ def test_a_server_that_closes_the_connection_is_no_server_to_start(tmp_path: Pat
     assert "does it speak https" in problem.hint
 
 
+def unreachable(folder: Path, scheme: str = "http", ca_file: str = "") -> Examined:
+    """A configuration whose server nobody answers for, without the section ``cluster``."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        extender: dict[str, Any] = {"urlPrefix": f"{scheme}://127.0.0.1:{closed.getsockname()[1]}"}
+    if ca_file:
+        extender["tlsConfig"] = {"caFile": ca_file}
+    return Examined(loaded(folder, extender=extender))
+
+
+def test_what_a_server_that_does_not_answer_would_show_is_not_said_to_be_well(
+    tmp_path: Path,
+) -> None:
+    found = {each.check: each for each in examine(unreachable(tmp_path))}
+    assert found["server-reachable"].verdict is Verdict.ERROR
+    for check in ("server-ready", "server-verbs", "server-configuration"):
+        assert found[check].verdict is Verdict.SKIPPED
+        assert "no answer: Connection refused" in found[check].message
+
+
+def test_what_needs_tls_files_that_are_elsewhere_is_not_said_to_be_well(tmp_path: Path) -> None:
+    examined = unreachable(tmp_path, "https", str(tmp_path / "absent.pem"))
+    found = {each.check: each for each in examine(examined)}
+    for check in ("server-reachable", "server-certificate", "server-ready", "server-verbs"):
+        assert found[check].verdict is Verdict.SKIPPED
+        assert "absent.pem cannot be read here" in found[check].message
+
+
+def test_pods_that_cannot_be_listed_are_not_said_to_be_well(tmp_path: Path) -> None:
+    found = {each.check: each for each in examine(unreachable(tmp_path))}
+    for check in ("gates", "scheduler-names"):
+        assert found[check].verdict is Verdict.SKIPPED
+        assert "there is no access to the Kubernetes API" in found[check].message
+
+
 def test_the_command_prints_json_and_exits_with_1_for_an_error(tmp_path: Path) -> None:
     loaded(tmp_path)
     file = str(tmp_path / "kubextend.yaml")
@@ -528,7 +562,7 @@ def test_the_command_prints_json_and_exits_with_1_for_an_error(tmp_path: Path) -
     assert done.exit_code == 1
     findings = json.loads(done.stdout)
     assert {"check", "verdict", "looked_at", "message", "hint"} == findings[0].keys()
-    assert "1 errors found" in done.stderr
+    assert "1 error found" in done.stderr
 
 
 def test_the_command_says_what_to_do(tmp_path: Path) -> None:

@@ -394,7 +394,8 @@ class _Checks:
             if self._runs_here:
                 self._complain(at, message, file, hint)
             else:
-                self._findings.note(at, f"{file} {message}; `kubextend serve` will need it")
+                wrong = f"; {hint}" if hint else ""
+                self._findings.note(at, f"{file} {message}{wrong}; `kubextend serve` will need it")
         except ValueError as error:
             self._complain(at, f"is no name of a file: {error}", file)
 

@@ -15,9 +15,12 @@ __all__ = ["Findings", "Location", "issues_of", "path_of", "suggestion"]
 Location: TypeAlias = tuple[str | int, ...]
 
 _EXPECTED = {
+    "bool_parsing": "true or false",
     "bool_type": "true or false",
     "dict_type": "an object",
+    "float_parsing": "a number",
     "float_type": "a number",
+    "int_parsing": "a whole number",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "list_type": "a list",
@@ -116,6 +119,11 @@ def _issue(details: ErrorDetails, model: type[BaseModel], under: Location) -> Is
     hint = ""
     if details["type"] in {"model_type", "model_attributes_type"}:
         hint = _form_of(_model_at(model, location), details["input"])
+        if details["input"] is True and _is_switch(_model_at(model, location[:-1]), location[-1]):
+            hint = f"write {{}} for the defaults; {hint}"
+    elif details["type"] in {"list_type", "tuple_type"}:
+        found = details["input"]
+        hint = f"write [{found}]" if isinstance(found, str) else "begin each entry with -"
     return Issue(path, _sentence(details), details["input"], hint)
 
 
@@ -125,6 +133,12 @@ def _form_of(model: type[BaseModel] | None, found: object) -> str:
     if isinstance(found, str) and "name" in fields:
         return f"write {{name: {found}}}"
     return f"known fields: {', '.join(fields)}" if fields else ""
+
+
+def _is_switch(model: type[BaseModel] | None, field: int | str) -> bool:
+    """Return whether an object at a field, even an empty one, switches something on."""
+    fields = model.model_fields.items() if model else ()
+    return any(field == (info.alias or name) and info.default is None for name, info in fields)
 
 
 def _sentence(details: ErrorDetails) -> str:

@@ -227,7 +227,11 @@ class Decisions(_Model):
 
 
 class ServerLease(_Model):
-    """The Lease whose holder is the leader: the replica that decides where plugins keep state."""
+    """The Lease whose holder is the leader: the replica that decides where plugins keep state.
+
+    kubextend then runs in a pod only: it takes its pod's name and namespace from `POD_NAME` and
+    `POD_NAMESPACE` in the environment.
+    """
 
     name: Annotated[str, AfterValidator(_dns_name)] = "kubextend"
     """Name of the Lease."""
@@ -246,8 +250,8 @@ class Server(_Model):
     path: Annotated[str, AfterValidator(_server_path)] = "/"
     """Path below which the verbs are: `/` makes them `/filter` and so on."""
     health_port: _Port | None = None
-    """TCP port that serves `/livez`, `/readyz` and `/metrics` over plain HTTP, and no verb. Null:
-    `port` serves them."""
+    """A second TCP port, which serves `/livez`, `/readyz` and `/metrics` over plain HTTP, and no
+    verb. `port` serves them with or without it."""
     health_host: Annotated[str, Field(min_length=1), AfterValidator(_host)] | None = None
     """Address to listen on for `healthPort`. Null: `host`. Set this field where `host` is loopback,
     and probes and Prometheus call from elsewhere.
@@ -315,7 +319,8 @@ class Queue(_Model):
     """`ByNamespace`: namespaces take turns, and the order of the queueSort plugin holds within a
     namespace. `None`: that order holds among the pods of all namespaces."""
     gate: Annotated[str, AfterValidator(_gate)] = "kubextend.dev/queue"
-    """Scheduling gate that an admission policy puts on new pods; kubextend removes the gate."""
+    """Scheduling gate that an admission policy puts on new pods; kubextend removes the gate. The
+    files of deploy/queue name the default."""
     lease: QueueLease = QueueLease()
     """Lease that decides which one of kubextend's replicas releases pods."""
 
@@ -359,7 +364,9 @@ class Extender(_Model):
     """Whether a pod may take the place of a pod group that is on several nodes. With true,
     kube-scheduler evicts pods without kubextend's filters while kubextend does not answer."""
     managed_resources: tuple[ManagedResource, ...] = ()
-    """Extended resources: kube-scheduler sends only pods that request one. Empty: all pods."""
+    """Extended resources: kube-scheduler sends only pods that request one. Empty: all pods.
+    Excludes `preemptGroups`, and that kubextend binds pods beside another verb: both need an entry
+    of their own, and kube-scheduler takes a resource in one entry only."""
     tls_config: ExtenderTLSConfig = ExtenderTLSConfig()
     """How kube-scheduler checks kubextend's certificate and shows its own. Paths are on
     kube-scheduler's machine.
@@ -414,7 +421,8 @@ class Plugin(_Model):
     name: str = ""
     """Name of the plugin. In `disabled`, `*` stands for all plugins."""
     weight: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] = 0
-    """Factor of the plugin's scores, at `score` and `multiPoint` only. 0 means 1."""
+    """Factor of the plugin's scores, at `score` and `multiPoint` only. Left out, it is 1; an
+    enabled plugin may have no less. Only a KubeSchedulerConfiguration may say 0, which means 1."""
 
 
 class PluginSet(_Model):
@@ -481,8 +489,10 @@ class PluginConfig(_Model):
     args: dict[str, JsonValue] = Field(default_factory=dict)
     """Arguments of the plugin; `kubextend plugins` lists them."""
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
-    """What kubextend does if the plugin fails at PreFilter, Filter or PostFilter: `Fail` answers an
-    Error, `Ignore` goes on without the plugin.
+    """What kubextend does if the plugin fails at PreFilter or Filter: `Fail` answers an Error,
+    `Ignore` goes on without the plugin. At PostFilter a failure changes no answer: `Fail` ends
+    PostFilter, `Ignore` goes on with the next plugin. At PreEnqueue `Fail` keeps the pod in the
+    queue.
     """
 
 

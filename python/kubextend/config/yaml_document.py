@@ -25,6 +25,7 @@ _MAX_BYTES = 1 << 20
 _MAX_NODES = 100_000
 _TAG = "tag:yaml.org,2002:"
 _TOO_DEEP = "nested too deeply"
+_NO_TABS = "YAML indents with spaces, and not with tabs"
 
 _Scalars: TypeAlias = dict[str, Callable[[str], JsonValue]]
 
@@ -102,13 +103,15 @@ def _compose(data: bytes, source: str) -> yaml.Node:
     except UnicodeDecodeError as error:
         raise ConfigError([Issue(source, f"byte {error.start}: not UTF-8")]) from error
     except yaml.MarkedYAMLError as error:
-        raise ConfigError([Issue(source, _yaml_sentence(error))]) from error
+        hint = _NO_TABS if "'\\t'" in (error.problem or "") else ""
+        raise ConfigError([Issue(source, _yaml_sentence(error), hint=hint)]) from error
     except yaml.YAMLError as error:
         raise ConfigError([Issue(source, " ".join(str(error).split()))]) from error
     except RecursionError as error:
         raise ConfigError([Issue(source, _TOO_DEEP)]) from error
     if root is None:
-        raise ConfigError([Issue(source, "empty")])
+        hint = "write apiVersion, kind and profiles"
+        raise ConfigError([Issue(source, "empty", hint=hint)])
     return root
 
 

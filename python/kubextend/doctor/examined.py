@@ -79,5 +79,11 @@ class Examined:
 
     @cached_property
     def pending_pods(self) -> list[core.Pod]:
-        """The pods that are on no node; empty without credentials."""
-        return [] if self.api is None else cluster.list_pending_pods(self.api)
+        """The pods that are on no node.
+
+        Raises: ClusterError: there are no credentials, or the pods cannot be listed.
+        """
+        if self.api is None:
+            message = "there is no access to the Kubernetes API"
+            raise ClusterError(message)
+        return cluster.list_pending_pods(self.api)

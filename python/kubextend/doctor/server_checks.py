@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from kubextend.doctor.examined import Examined
 from kubextend.doctor.finding import Problem, error, skipped, warning
+from kubextend.errors import KubextendError
 
 __all__ = ["certificate_end", "reachable", "ready", "same_configuration", "verbs_served"]
 
@@ -44,8 +45,8 @@ _OTHER_HASH: Final = (
 )
 
 
-class _UnreachableError(Exception):
-    """kubextend did not answer; the text says why."""
+class _UnreachableError(KubextendError):
+    """kubextend did not answer, or cannot be asked; the text says why."""
 
 
 def reachable(examined: Examined) -> Iterator[Problem]:
@@ -57,17 +58,15 @@ def reachable(examined: Examined) -> Iterator[Problem]:
     try:
         _get(examined, "/livez")
     except _UnreachableError as why:
-        yield error(f"no answer: {why}", _hint(examined, why))
+        yield error(str(why), _hint(examined, why))
 
 
 def certificate_end(examined: Examined) -> Iterator[Problem]:
     """Look when the certificate ends that kubextend shows."""
-    if urlsplit(examined.config.url_prefix).scheme != "https" or _missing_files(examined):
+    if urlsplit(examined.config.url_prefix).scheme != "https":
         return
-    try:
-        connection = _connected(examined)
-    except _UnreachableError:
-        return
+    _need_files(examined)
+    connection = _connected(examined)
     assert isinstance(connection.sock, ssl.SSLSocket)  # noqa: S101  for the type checker
     certificate = connection.sock.getpeercert() or {}
     connection.close()
@@ -113,13 +112,19 @@ def same_configuration(examined: Examined) -> Iterator[Problem]:
 
 
 def _answer(examined: Examined, path: str) -> tuple[int, str]:
-    """Ask the running kubextend for a path; return status and text, or 0 and "" if none answers."""
-    if _missing_files(examined):
-        return 0, ""
-    try:
-        return _get(examined, path)
-    except _UnreachableError:
-        return 0, ""
+    """Ask the running kubextend for a path, and return the status and the text.
+
+    Raises: _UnreachableError: nobody answers, or a TLS file is not on this machine.
+    """
+    _need_files(examined)
+    return _get(examined, path)
+
+
+def _need_files(examined: Examined) -> None:
+    """Raise _UnreachableError if a TLS file of kube-scheduler cannot be read on this machine."""
+    if missing := _missing_files(examined):
+        message = f"{missing} cannot be read here"
+        raise _UnreachableError(message)
 
 
 def _get(examined: Examined, path: str) -> tuple[int, str]:
@@ -129,7 +134,8 @@ def _get(examined: Examined, path: str) -> tuple[int, str]:
         response = connection.getresponse()
         return response.status, response.read(_MOST_BYTES).decode(errors="replace")
     except (OSError, http.client.HTTPException) as why:
-        raise _UnreachableError(_sentence(why)) from why
+        message = f"no answer: {_sentence(why)}"
+        raise _UnreachableError(message) from why
     finally:
         connection.close()
 
@@ -153,7 +159,8 @@ def _connected(examined: Examined) -> http.client.HTTPConnection:
             connection.sock = context.wrap_socket(connection.sock, server_hostname=name)
     except OSError as why:
         connection.close()
-        raise _UnreachableError(_sentence(why)) from why
+        message = f"no answer: {_sentence(why)}"
+        raise _UnreachableError(message) from why
     return connection
 
 

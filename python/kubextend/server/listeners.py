@@ -429,7 +429,10 @@ def _bound_socket(listener: Listener) -> socket.socket:
         return socket.create_server((address[0], listener.port), family=family, backlog=_BACKLOG)
     except OSError as error:
         reason = error.strerror or str(error)
-        message = f"cannot listen on {listener.host} port {listener.port}: {reason}"
+        message = (
+            f"cannot listen on {listener.host} port {listener.port}: {reason}; end what listens"
+            " there, or choose another address or port in the section server of the configuration"
+        )
         raise KubextendError(message) from error
 
 

@@ -57,8 +57,18 @@ _MERGE_BOMB = "a: &a {k: x}\n" + "".join(
 @pytest.mark.parametrize(
     ("text", "issues"),
     [
-        ("", ["f.yaml: empty"]),
-        ("# only a comment", ["f.yaml: empty"]),
+        ("", ["f.yaml: empty (write apiVersion, kind and profiles)"]),
+        ("# only a comment", ["f.yaml: empty (write apiVersion, kind and profiles)"]),
+        (
+            "a:\n\tb: 1",
+            [
+                (
+                    "f.yaml: line 2, column 1: while scanning for the next token found character "
+                    "'\\t' that cannot start any token (YAML indents with spaces, and not with "
+                    "tabs)"
+                )
+            ],
+        ),
         ("- a", ["f.yaml: expected an object with apiVersion and kind at the top"]),
         ("a: 1\nb: 2\na: 3", ["f.yaml: line 3: key 'a' is already set in line 1"]),
         (

@@ -76,7 +76,12 @@ def test_its_arguments_are_checked_like_any_others(refusal: Refusal) -> None:
             Issue("outOfTree[1]", "is named twice", "beside:Mine", "keep one"),
         ),
         (["beside:Mine", 3], Issue("outOfTree[1]", "expected a string, found a number", 3)),
-        ("beside:Mine", Issue("outOfTree", "expected a list, found a string", "beside:Mine")),
+        (
+            "beside:Mine",
+            Issue(
+                "outOfTree", "expected a list, found a string", "beside:Mine", "write [beside:Mine]"
+            ),
+        ),
     ],
 )
 def test_what_cannot_be_had_is_one_issue_at_its_place(

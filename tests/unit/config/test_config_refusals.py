@@ -160,6 +160,42 @@ FIELDS = {
             "profiles[0].plugins.filter.enabled",
             "expected a list, found an object",
             {"name": "HighCommPodFilter"},
+            "begin each entry with -",
+        ),
+    ),
+    "text for a list": (
+        document(outOfTree="my_plugins:Mine"),
+        Issue(
+            "outOfTree",
+            "expected a list, found a string",
+            "my_plugins:Mine",
+            "write [my_plugins:Mine]",
+        ),
+    ),
+    "true for an object": (
+        document(cluster=True),
+        Issue(
+            "cluster",
+            "expected an object, found true or false",
+            value=True,
+            hint="write {} for the defaults; known fields: context, kubeconfig",
+        ),
+    ),
+    "true for an object whose defaults switch nothing on": (
+        document(guard=True),
+        Issue(
+            "guard",
+            "expected an object, found true or false",
+            value=True,
+            hint="known fields: resources",
+        ),
+    ),
+    "text for a number in args": (
+        configured("LabelMatch", [{"name": "LabelMatch", "args": {"limit": "1m"}}]),
+        Issue(
+            "profiles[0].pluginConfig[0].args.limit",
+            "expected a whole number, found a string",
+            "1m",
         ),
     ),
     "name for a plugin entry": (

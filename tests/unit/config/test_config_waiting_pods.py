@@ -79,7 +79,12 @@ def test_what_is_no_name_is_said_once(refusal: Refusal) -> None:
         Issue("server.waitingPods.allowedNames[2]", "expected a string, found true or false", True),
     )
     assert refusal(held({"allowedNames": "ops"})) == (
-        Issue("server.waitingPods.allowedNames", "expected a list, found a string", "ops"),
+        Issue(
+            "server.waitingPods.allowedNames",
+            "expected a list, found a string",
+            "ops",
+            "write [ops]",
+        ),
     )
 
 
@@ -120,6 +125,12 @@ def test_a_token_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert config.parse(tree, known=KNOWN, runs_here=False).notes == (
         f"server.waitingPods.tokenFile: {path} {complaint}; `kubextend serve` will need it",
     )
+
+
+def test_a_home_folder_in_a_path_is_noted_not_to_be_expanded() -> None:
+    parsed = config.parse(held({"tokenFile": "~/tokens"}), known=KNOWN, runs_here=False)
+    [note] = (each for each in parsed.notes if "tokenFile" in each)
+    assert "~ is not expanded here; `kubextend serve` will need it" in note
 
 
 def test_without_a_permit_plugin_it_is_noted_that_no_pod_waits(parse: Parse, file: str) -> None:
