@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -126,9 +127,14 @@ class Cluster:
         weights: weights of scores by plugin name; 1 where none is given.
         kubernetes_client: the client that a plugin finds as ``handle.kubernetes_client``.
 
+    Plugins are told of the ``objects`` by ``on_change`` at once; a plugin with a method ``start``,
+    when that has ended.
+
     Raises:
         ConfigError: the plugins, Args or weights are refused, as in a configuration file.
         KubextendError: the constructor of a plugin raised an exception.
+        PluginError: a function of ``on_change`` or of an index raised. Each call of the cluster
+            that runs one raises this error.
         KeyError: no plugin has a resource of ``objects`` in its ``informers``.
 
     Attributes:
@@ -156,7 +162,8 @@ class Cluster:
         self._nodes = ListedNodes(node_store(manifests, config.kept_parts))
         listed = (pod_manifest_of(pod) for pod in pods)
         self._pods = ListedPods(pod_store(listed, config.kept_parts))
-        self._objects = ListedObjects(config.informers)
+        self._clock, self._starts = Clock(), list[PluginStarts]()
+        self._objects = ListedObjects(config.informers, partial(_not_started, self._starts))
         for resource, items in (objects or {}).items():
             for item in items:
                 self._objects.apply("ADDED", resource, item)
@@ -176,12 +183,13 @@ class Cluster:
             kubernetes_client=lambda: kubernetes_client,
             in_thread=at_once,
         )
-        self._clock, self._starts = Clock(), list[PluginStarts]()
         self.handle, self.verbs = _made(config, ports, self._clock, self._starts)
         self._attempts: dict[str, _Attempt] = {}
         # A loop is made at its first use, because it holds file descriptors.
         self._loops: list[PausedLoop] = []
         self._finish = weakref.finalize(self, _finish, self._loops, self.verbs.limits)
+        if not any(hasattr(plugin, "start") for plugin in self.plugins):
+            self._objects.call_handlers()
 
     def __enter__(self) -> Self:
         """Start the plugins; a start that fails is repeated in ``advance``, as in a server."""
@@ -437,11 +445,12 @@ class Cluster:
     def _settle(self, until_s: float | None = None) -> None:
         """Let happen all that is due until a time of the clock; None: until now."""
         until_s = self._clock.now_s if until_s is None else until_s
-        if not self._loops:
-            self._clock.now_s = until_s
-            return
-        with recorded_in(self.failures):
-            self._loop.run_until(until_s)
+        if self._loops:
+            with recorded_in(self.failures):
+                self._loop.run_until(until_s)
+        self._clock.now_s = until_s
+        # Methods that have run may have called ``on_change``.
+        self._objects.call_handlers()
 
     def _changed(self) -> None:
         with recorded_in(self.failures):
@@ -501,10 +510,14 @@ def _made(
         ports,
         memory=memory,
         metrics=metrics,
-        not_started=lambda: [name for each in starts for name in each.names()],
+        not_started=partial(_not_started, starts),
         handle=handle,
     )
     return handle, verbs
+
+
+def _not_started(starts: Iterable[PluginStarts]) -> list[str]:
+    return [name for each in starts for name in each.names()]
 
 
 def _is_in_an_event_loop() -> bool:

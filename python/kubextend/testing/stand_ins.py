@@ -1,7 +1,7 @@
 """Stand-ins for the cluster in tests: given nodes and pods, and records of what plugins did."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -123,11 +123,17 @@ class ListedObjects:
 
     Args:
         resources: the names of the resources, as in a plugin's ``informers``.
+        not_started: returns the names of the plugins whose functions of ``on_change`` must not run
+            yet.
     """
 
-    def __init__(self, resources: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        resources: Iterable[str] = (),
+        not_started: Callable[[], Collection[str]] = frozenset,
+    ) -> None:
         named = map(Resource.of, dict.fromkeys(resources))
-        self._informers = Informers(None, named, lambda: None, _raised)
+        self._informers = Informers(None, named, lambda: None, _raised, not_started)
 
     def of(self, resource: Resource, owner: Owner) -> Informer:
         """Return the informer of a resource for one plugin.
@@ -154,6 +160,13 @@ class ListedObjects:
         """
         store = {str(each.resource): each.store for each in self._informers}[resource]
         store.apply(json.dumps({"type": event, "object": manifest}).encode())
+        self.call_handlers()
+
+    def call_handlers(self) -> None:
+        """Call the functions of ``on_change`` with what they have not been told yet.
+
+        Raises: PluginError: a function raised.
+        """
         self._informers.call_handlers()
 
 

@@ -13,6 +13,7 @@ from kubextend import core, testing
 from kubextend.errors import ConfigError, PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle
+from kubextend.framework.informer import KubeObject
 from kubextend.framework.plugin import Rejection, Scores
 from kubextend.framework.status import Status
 
@@ -382,6 +383,58 @@ def test_a_plugin_reads_the_objects_that_the_test_puts_and_speaks_to_the_test() 
         (True, False),
         (False, True),
     ]
+
+
+def test_a_plugin_is_told_at_once_of_the_objects_that_exist() -> None:
+    cluster = testing.Cluster(Quota, objects={GROUPS: [group("g", 2), group("h", 3)]})
+    told = [(before, now["metadata"]["name"]) for before, now in cluster.plugins[0].changes]
+    assert told == [(None, "g"), (None, "h")]
+
+
+def test_a_plugin_is_told_of_objects_when_its_start_has_ended() -> None:
+    class Starts(Quota):
+        handle: Handle
+        failures = 1
+
+        def __init__(self, handle: Handle) -> None:
+            super().__init__(handle)
+            self.handle = handle
+
+        def start(self) -> None:
+            self.changes.append("started")
+            self.handle.informer(GROUPS).on_change(self.heard)
+            if len(self.changes) <= self.failures:
+                message = "not yet"
+                raise OSError(message)
+
+        def heard(self, before: KubeObject | None, now: KubeObject | None) -> None:
+            self.changes.append(None if now is None else now["metadata"]["name"])
+
+    cluster = testing.Cluster(Starts, objects={GROUPS: [group("g", 2)]})
+    [plugin] = cluster.plugins
+    with cluster:
+        cluster.put(GROUPS, group("h", 2))
+        assert plugin.changes == ["started"]
+        cluster.advance(5)
+        assert plugin.changes[:2] == ["started", "started"]
+        assert plugin.changes[4:] == ["g", "h"]
+        assert [now["metadata"]["name"] for _, now in plugin.changes[2:4]] == ["g", "h"]
+
+
+def test_what_a_function_of_on_change_raises_about_an_object_that_exists_ends_the_test() -> None:
+    class Fails(Quota):
+        def __init__(self, handle: Handle) -> None:
+            handle.informer(GROUPS).on_change(lambda _, now: now["status"] if now else None)
+
+    class FailsLater(Fails):
+        def start(self) -> None: ...
+
+    objects = {GROUPS: [group("g", 2)]}
+    what = "the handler of changes of .*: KeyError: 'status'"
+    with pytest.raises(PluginError, match=what):
+        testing.Cluster(Fails, objects=objects)
+    with pytest.raises(PluginError, match=what), testing.Cluster(FailsLater, objects=objects):
+        pytest.fail("the plugins have started")
 
 
 def test_an_object_of_an_informer_that_no_plugin_declares_is_an_error_of_the_test() -> None:
