@@ -146,6 +146,10 @@ class ListedObjects:
         """Return which of the resources no plugin of the test declares; "" if there are none."""
         return self._informers.why_not_synced(names)
 
+    def __contains__(self, resource: str) -> bool:
+        """Return whether a plugin of the test has the resource in its ``informers``."""
+        return any(str(each.resource) == resource for each in self._informers)
+
     def apply(self, event: str, resource: str, manifest: Manifest) -> None:
         """Apply a watch event to the objects, and call the functions of ``on_change``.
 
@@ -158,9 +162,23 @@ class ListedObjects:
             KeyError: no plugin of the test has the resource in its ``informers``.
             PluginError: an index function or a function of ``on_change`` raised.
         """
+        self.change(event, resource, manifest)
+        self.call_handlers()
+
+    def change(self, event: str, resource: str, manifest: Manifest) -> None:
+        """Apply a watch event to the objects; ``call_handlers`` tells the plugins of it.
+
+        Args:
+            event: ADDED, MODIFIED or DELETED.
+            resource: the name of the resource, as in a plugin's ``informers``.
+            manifest: the object, with ``metadata.name``.
+
+        Raises:
+            KeyError: no plugin of the test has the resource in its ``informers``.
+            PluginError: an index function raised.
+        """
         store = {str(each.resource): each.store for each in self._informers}[resource]
         store.apply(json.dumps({"type": event, "object": manifest}).encode())
-        self.call_handlers()
 
     def call_handlers(self) -> None:
         """Call the functions of ``on_change`` with what they have not been told yet.

@@ -437,6 +437,67 @@ def test_what_a_function_of_on_change_raises_about_an_object_that_exists_ends_th
         pytest.fail("the plugins have started")
 
 
+class SeesAll:
+    """Reads pods and nodes by informers, and annotates what it binds."""
+
+    name = "SeesAll"
+    informers = ("pods", "nodes")
+    needs_pods = True
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._seen = {each: handle.informer(each) for each in self.informers}
+        self.told: list[str] = []
+        for informer in self._seen.values():
+            informer.on_change(self._heard)
+
+    def reserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
+        state.annotate(pod, "example.com/gpu", "3")
+
+    def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None: ...
+
+    def seen(self, resource: str) -> list[str]:
+        return [each["metadata"]["name"] for each in self._seen[resource].list()]
+
+    def pod(self, name: str) -> KubeObject:
+        found = self._seen["pods"].get("default", name)
+        assert found is not None
+        return found
+
+    def on(self, node: str) -> list[core.Pod]:
+        return self._handle.pods(CycleState()).pods_on(node)
+
+    def _heard(self, _before: KubeObject | None, now: KubeObject | None) -> None:
+        self.told.append("gone" if now is None else f"{now['kind']} {now['metadata']['name']}")
+
+
+def test_informers_of_pods_and_nodes_have_those_of_the_cluster() -> None:
+    on_a = testing.make_pod("on-a", node_name="a")
+    cluster = testing.Cluster(SeesAll, nodes=["a"], pods=[on_a])
+    [plugin] = cluster.plugins
+    assert (plugin.seen("pods"), plugin.seen("nodes")) == (["on-a"], ["a"])
+    cluster.add(testing.make_node("b"))
+    cluster.schedule(testing.make_pod("p", annotations={"mine": "1"}))
+    assert plugin.seen("nodes") == ["a", "b"]
+    assert plugin.pod("p")["spec"]["nodeName"] == "a"
+    assert set(plugin.told[:2]) == {"Pod on-a", "Node a"}
+    assert plugin.told[2:] == ["Node b", "Pod p", "Pod p"]
+    cluster.delete(on_a, testing.make_node("b"))
+    assert (plugin.seen("pods"), plugin.seen("nodes")) == (["p"], ["a"])
+    assert plugin.told[5:] == ["gone", "gone"]
+    with pytest.raises(ValueError, match="the nodes of a Cluster come by its argument nodes"):
+        cluster.put("nodes", testing.node_manifest("c"))
+
+
+def test_a_bound_pod_has_the_annotations_of_its_binding() -> None:
+    cluster = testing.Cluster(SeesAll, nodes=["a"])
+    [plugin] = cluster.plugins
+    cluster.schedule(testing.make_pod("p", annotations={"mine": "1"}))
+    [bound] = plugin.on("a")
+    assert bound.annotations == {"mine": "1", "example.com/gpu": "3"}
+    assert plugin.pod("p")["metadata"]["annotations"] == bound.annotations
+
+
 def test_an_object_of_an_informer_that_no_plugin_declares_is_an_error_of_the_test() -> None:
     with pytest.raises(KeyError):
         testing.Cluster(NeedsLabel, nodes=NODES).put(GROUPS, group("g", 2))
