@@ -513,8 +513,9 @@ class Cluster:
             self._objects.call_handlers()
 
     def _bind(self, manifest: Manifest, node: str, filtered: FilterResult) -> Outcome:
-        work = _bound(self.verbs, self._watches, self.bindings, manifest, node)
-        task = self._loop.create_task(work)
+        task = self._loop.create_task(
+            _bound(self.verbs, self._watches, self.bindings, manifest, node)
+        )
         self._attempts[_uid(manifest)] = _Attempt(filtered, node, task)
         self._settle()
         return self.outcome(manifest)
