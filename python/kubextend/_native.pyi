@@ -218,6 +218,8 @@ class Pod:
     The details are the attributes from ``pod_affinity`` to ``conditions``. kubextend keeps them
     only if the class of an enabled plugin has ``needs_details = True``, and ``raw`` only if one has
     ``needs_raw = True``. To read what is not kept raises KubextendError.
+
+    Each read of an attribute makes its dict or list anew: to write into it changes no pod.
     """
 
     @property

@@ -6,6 +6,7 @@ each changed object, so that a slow handler costs no memory for each change.
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections import OrderedDict
 from functools import partial
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from kubextend.cluster.object_store import ObjectStats, ObjectStore
 from kubextend.cluster.reflector import Kind, Reflector
 from kubextend.errors import NotListedError, PluginError
+from kubextend.framework.wrong_answer import wrong_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
@@ -394,6 +396,8 @@ class _Handler:
         if before is now:
             return
         try:
-            self._function(before, now)
+            answer = self._function(before, now)
+            if inspect.iscoroutine(answer):
+                raise wrong_answer(answer, "None")  # noqa: TRY301  reported as any other
         except Exception as error:  # noqa: BLE001  a plugin's code
             self._failed(error)

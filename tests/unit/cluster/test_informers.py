@@ -320,3 +320,14 @@ def test_a_handler_is_called_only_once_its_plugin_has_started() -> None:
     assert called.wait(SOON_S)
     world.informers.stop()
     assert told == ["a while set() starts"]
+
+
+def test_an_async_handler_is_a_failure() -> None:
+    async def heard(_before: KubeObject | None, _now: KubeObject | None) -> None: ...
+
+    world = World(listing("a"))
+    world.informer.on_change(heard)
+    world.step()
+    world.informers.call_handlers()
+    [failure] = world.failures
+    assert "answered a coroutine where None is expected" in failure.message
