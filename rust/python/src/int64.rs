@@ -6,7 +6,7 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyList, PyMemoryView};
 
 /// Integers of a Python buffer or sequence that cannot change while they are read.
 pub(crate) enum Int64s<'py> {
@@ -35,6 +35,13 @@ pub(crate) fn from_python<'py>(scores: &Bound<'py, PyAny>) -> PyResult<Int64s<'p
         return Err(PyTypeError::new_err(message));
     }
     let Ok(buffer) = PyBuffer::<i64>::get(scores) else {
+        let is_bool = |each: Bound<'_, PyAny>| each.is_instance_of::<PyBool>();
+        if scores
+            .cast::<PyList>()
+            .is_ok_and(|list| list.iter().any(is_bool))
+        {
+            return Err(PyTypeError::new_err("an int was expected, not a bool"));
+        }
         return scores.extract().map(Int64s::Copied);
     };
     check_layout(&buffer)?;
@@ -46,7 +53,11 @@ pub(crate) fn from_python<'py>(scores: &Bound<'py, PyAny>) -> PyResult<Int64s<'p
 
 /// Refuses an array of rows and columns, and integers whose bytes come in the other order.
 fn check_layout(buffer: &PyBuffer<i64>) -> PyResult<()> {
-    let foreign: &[u8] = if cfg!(target_endian = "big") { b"<" } else { b">!" };
+    let foreign: &[u8] = if cfg!(target_endian = "big") {
+        b"<"
+    } else {
+        b">!"
+    };
     let order = buffer.format().to_bytes().first();
     let found = if buffer.dimensions() != 1 {
         format!("an array with the shape {:?}", buffer.shape())

@@ -270,6 +270,7 @@ INSIDE: dict[str, tuple[str, Any, str]] = {
         "node_names must hold names, found NodeInfo",
     ),
     "a score too few": ("score_nodes", [1], "1 scores for 2 nodes"),
+    "a bool as a score": ("score", True, "answered bool True where an int is expected"),
     "scores in a table": (
         "score_nodes",
         memoryview(bytes(16)).cast("q", (2, 1)),
