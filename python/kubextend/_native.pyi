@@ -7,11 +7,19 @@ about.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Literal, TypeAlias, final, overload
+from typing import Any, Literal, Protocol, TypeAlias, final, overload
 
 from typing_extensions import Buffer
 
-_Scores: TypeAlias = Sequence[int] | Buffer
+class _Int64Array(Protocol):
+    """An array of NumPy, whose types have ``__buffer__`` only from Python 3.12 on."""
+
+    def tolist(self) -> Any: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> int: ...
+    def __iter__(self) -> Iterator[int]: ...
+
+_Scores: TypeAlias = Sequence[int] | Buffer | _Int64Array
 
 __version__: str
 
@@ -210,6 +218,8 @@ class Pod:
     The details are the attributes from ``pod_affinity`` to ``conditions``. kubextend keeps them
     only if the class of an enabled plugin has ``needs_details = True``, and ``raw`` only if one has
     ``needs_raw = True``. To read what is not kept raises KubextendError.
+
+    Each read of an attribute makes its dict or list anew: to write into it changes no pod.
     """
 
     @property
@@ -1241,10 +1251,14 @@ def read_binding_args(body: bytes | BodyBuffer) -> BindingArgs:
 @overload
 def normalize(scores: list[int], maximum: int = 100, reverse: bool = False) -> list[int]: ...
 @overload
-def normalize(scores: Buffer, maximum: int = 100, reverse: bool = False) -> memoryview:
+def normalize(
+    scores: Buffer | _Int64Array, maximum: int = 100, reverse: bool = False
+) -> memoryview: ...
+@overload
+def normalize(scores: _Scores, maximum: int = 100, reverse: bool = False) -> Sequence[int]:
     """Scale scores so that the highest becomes ``maximum``, as DefaultNormalizeScore does in Go.
 
-    Returns: a list for a list, and a memoryview of int64 for a buffer of int64.
+    Returns: a list for a list, else a memoryview of int64.
 
     Args:
         scores: one score for each node.
@@ -1259,6 +1273,7 @@ def checked_scores(scores: _Scores, minimum: int = 0, maximum: int = 100) -> mem
 
     Raises:
         ValueError: a score is outside of the range; the message names the score.
+        ValueError: an array has several dimensions, or the byte order of another machine.
         TypeError: a score is not an integer, or the scores are bytes.
     """
 

@@ -120,6 +120,7 @@ class _ClusterSide:
         waiting_pods: WaitingPods,
         verbs: Callable[[], Verbs],
         failures: Failures,
+        not_started: Callable[[], frozenset[str]],
     ) -> "_ClusterSide | None":
         """Make the readers and writers of the Kubernetes API without calling the API yet.
 
@@ -129,6 +130,7 @@ class _ClusterSide:
             verbs: returns the verbs, whose methods are called when nodes or pods change; called
                 only after the watches have started.
             failures: counts and logs failures of plugins in the background.
+            not_started: returns the names of the plugins that have not started.
 
         Returns: None if the configuration does not use the Kubernetes API.
         Raises: ClusterError: there are no usable credentials, or a leader is to be elected and
@@ -178,6 +180,7 @@ class _ClusterSide:
                 map(Resource.of, config.informers),
                 on_change,
                 failures.object_passed_over,
+                not_started,
             ),
             _marker(config, api, waiting_pods),
         )
@@ -424,17 +427,16 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
     waiting_pods = waiting_pods_of(config)
     workers = ApiThreads()
 
-    failures = Failures(metrics)
-    side = _ClusterSide.of(config, waiting_pods, lambda: verbs, failures)
-    ports = NO_CLUSTER if side is None else side.ports(workers.wait_for)
-    # No request counts memory that waits for the next one, so that it has a limit of its own.
-    pool = core.BodyPool(max_idle_bytes=config.server.max_in_flight_bytes // 2)
-    memory = replace(memory_of(config, ports, metrics, waiting_pods=waiting_pods), pool=pool)
-
     def not_started() -> frozenset[str]:
         names: frozenset[str] = starts.names()
         return names
 
+    failures = Failures(metrics)
+    side = _ClusterSide.of(config, waiting_pods, lambda: verbs, failures, not_started)
+    ports = NO_CLUSTER if side is None else side.ports(workers.wait_for)
+    # No request counts memory that waits for the next one, so that it has a limit of its own.
+    pool = core.BodyPool(max_idle_bytes=config.server.max_in_flight_bytes // 2)
+    memory = replace(memory_of(config, ports, metrics, waiting_pods=waiting_pods), pool=pool)
     handle = handle_of(config, ports, memory, metrics)
     verbs = build_verbs(
         config, ports, memory=memory, metrics=metrics, not_started=not_started, handle=handle
@@ -448,7 +450,12 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
     def in_use() -> ExtenderConfiguration:
         return config if reloader is None else reloader.config
 
-    starts = PluginStarts(verbs.profiles.plugins, verbs.limits, failures.note)
+    starts = PluginStarts(
+        verbs.profiles.plugins,
+        verbs.limits,
+        failures.note,
+        on_started=(lambda: None) if side is None else side.informers.plugin_started,
+    )
     queue = None if side is None else _queue(config, verbs, side)
     checks = _readiness_checks(verbs.readiness, starts, side)
     alive = [Check("plugins", verbs.limits.breakers.why_not_alive)]

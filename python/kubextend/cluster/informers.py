@@ -6,6 +6,7 @@ each changed object, so that a slow handler costs no memory for each change.
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections import OrderedDict
 from functools import partial
@@ -14,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 from kubextend.cluster.object_store import ObjectStats, ObjectStore
 from kubextend.cluster.reflector import Kind, Reflector
 from kubextend.errors import NotListedError, PluginError
+from kubextend.framework.wrong_answer import wrong_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
     from typing import TypeAlias
 
     from kubextend.cluster.client import Cluster
@@ -47,6 +49,8 @@ class Informers:
         resources: the resources.
         on_change: called on a thread of its own soon after objects changed.
         on_failure: called with the error of a plugin's index function or handler.
+        not_started: returns the names of the plugins whose ``start`` has not ended; their handlers
+            are not called yet.
     """
 
     def __init__(
@@ -55,9 +59,10 @@ class Informers:
         resources: Iterable[Resource],
         on_change: Callable[[], object],
         on_failure: Callable[[PluginError], object],
+        not_started: Callable[[], Collection[str]] = frozenset,
     ) -> None:
         self._followed = {
-            str(resource): _Followed(cluster, resource, on_change, on_failure)
+            str(resource): _Followed(cluster, resource, on_change, on_failure, not_started)
             for resource in resources
         }
 
@@ -91,7 +96,7 @@ class Informers:
         return "; ".join(errors) or None
 
     def call_handlers(self) -> None:
-        """Call every handler on this thread until it knows the last state of each object.
+        """Call every started plugin's handlers here until they know each object's last state.
 
         Only tests call this method; they do not call ``start``.
         """
@@ -99,9 +104,14 @@ class Informers:
             followed.call_handlers()
 
     def start(self) -> None:
-        """Start to list and watch, and to call handlers."""
+        """Start to list and watch, and to call the handlers of plugins that have started."""
         for followed in self:
             followed.start()
+
+    def plugin_started(self) -> None:
+        """Start to call the handlers of the plugins that have started since the last look."""
+        for followed in self:
+            followed.start_handlers()
 
     def stop(self) -> None:
         """End the watches and the threads of the handlers."""
@@ -123,6 +133,7 @@ class _Followed:
         resource: Resource,
         on_change: Callable[[], object],
         on_failure: Callable[[PluginError], object],
+        not_started: Callable[[], Collection[str]],
     ) -> None:
         self.resource = resource
         self.store = ObjectStore(str(resource))
@@ -132,6 +143,7 @@ class _Followed:
             else Reflector(cluster, self.store, on_change, kind=Kind(str(resource), resource.path))
         )
         self._on_failure = on_failure
+        self._not_started = not_started
         self._lock = threading.Lock()
         self._handlers: dict[tuple[Owner, OnChange], _Handler] = {}
         self._started = False
@@ -183,20 +195,35 @@ class _Followed:
             failed = partial(self.failed, owner, "the handler of changes")
             handler = _Handler(self.store, function, failed, f"kubextend-on-{self.resource}")
             self._handlers[owner, function] = handler
-            if self._started:
-                handler.start()
+        self.start_handlers()
 
     def call_handlers(self) -> None:
-        """Call each handler, on this thread, until it has received each object's last state."""
-        for handler in list(self._handlers.values()):
+        """Call started plugins' handlers on this thread until they know each object's last state.
+
+        The function of a handler may add a handler.
+        """
+        for handler in self._of_started_plugins():
             handler.call_all()
 
+    def start_handlers(self) -> None:
+        """Start the threads of the handlers whose plugins have started."""
+        with self._lock:
+            for handler in self._of_started_plugins() if self._started else ():
+                handler.start()
+
+    def _of_started_plugins(self) -> list[_Handler]:
+        missing = self._not_started()
+        return [
+            handler
+            for (owner, _), handler in list(self._handlers.items())
+            if owner.plugin not in missing
+        ]
+
     def start(self) -> None:
-        """Start to list and watch, and to call handlers."""
+        """Start to list and watch, and to call handlers of started plugins."""
         with self._lock:
             self._started = True
-            for handler in self._handlers.values():
-                handler.start()
+        self.start_handlers()
         if self._reflector is not None:
             self._reflector.start()
 
@@ -269,7 +296,8 @@ class PluginInformer:
         """Call a function for each object that there is, and for each change from then on.
 
         Args:
-            function: called with the object before and after the change.
+            function: called with the object before and after the change, once the plugin's
+                ``start`` has ended.
         """
         self._followed.add_handler(self._owner, function)
 
@@ -308,8 +336,9 @@ class _Handler:
         store.listen(self._tell)
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start the thread, if it has not been started."""
+        if self._thread.ident is None:
+            self._thread.start()
 
     def stop(self) -> None:
         """End the thread; wait up to 2 s if the function is running."""
@@ -367,6 +396,8 @@ class _Handler:
         if before is now:
             return
         try:
-            self._function(before, now)
+            answer = self._function(before, now)
+            if inspect.iscoroutine(answer):
+                raise wrong_answer(answer, "None")  # noqa: TRY301  reported as any other
         except Exception as error:  # noqa: BLE001  a plugin's code
             self._failed(error)

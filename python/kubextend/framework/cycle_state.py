@@ -73,8 +73,10 @@ class CycleState:
         """Make the pod's Binding add an annotation to the pod, if this attempt binds the pod.
 
         kube-apiserver sets node and annotations in one step: no reader sees the one without the
-        other. Call this method in Reserve, Permit or PreBind. It has no effect if a Bind plugin or
-        kube-scheduler itself binds the pod. A later call with the same key replaces the value.
+        other. Call this method in Reserve, Permit or PreBind: what Filter and Score add is lost if
+        kubextend restarts before the bind, and PostBind is too late. It has no effect if a Bind
+        plugin or kube-scheduler itself binds the pod. A later call with the same key replaces the
+        value.
 
         Args:
             pod: the pod that is bound.
@@ -82,14 +84,21 @@ class CycleState:
             value: the value of the annotation.
 
         Raises:
-            TypeError: the value is no str.
+            TypeError: the key or the value is no str.
             ValueError: Kubernetes allows no such key, or all annotations are too large together.
         """
-        if not isinstance(value, str):
-            message = f"an annotation is a str, and {key!r} is a {type(value).__name__}"
-            raise TypeError(message)
+        for what, given in (("key", key), ("value", value)):
+            if not isinstance(given, str):
+                message = (
+                    f"state.annotate takes a str as {what} of the annotation {key!r:.80}, not the"
+                    f" {type(given).__name__} {given!r:.80}"
+                )
+                raise TypeError(message)
         if not _KEY.fullmatch(key):
-            message = f"{key!r:.80} is no key of an annotation"
+            message = (
+                f"{key!r:.80} is no key of an annotation; one that is has letters, digits, '-', '_'"
+                " and '.', such as 'example.com/slot'"
+            )
             raise ValueError(message)
         if self._annotations is None:
             self._annotations = {}

@@ -203,7 +203,10 @@ class HeldPods(Protocol):
     """The pods that Permit plugins hold now; iterating yields each as a ``HeldPod``."""
 
     def get(self, uid: str) -> HeldPod | None:
-        """Return the pod with this UID if Permit plugins hold it, else None."""
+        """Return the pod with this UID if Permit plugins hold it, else None.
+
+        A pod is held once the method ``permit`` of every plugin has returned.
+        """
 
     def reject(self, uid: str, plugin: str, reason: str) -> bool:
         """Reject a pod that Permit plugins hold; return whether this call rejected the pod.

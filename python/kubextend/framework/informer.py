@@ -259,8 +259,9 @@ class Informer(Protocol):
     def on_change(self, function: OnChange) -> None:
         """Call a function for each object that there is, and for each change from then on.
 
-        The function runs on a thread of its own and may block. Several changes of one object may
-        become one call, with the last state. kubextend logs and counts an exception, and goes on.
+        The calls begin once ``start`` of the plugin has ended. The function runs on a thread of its
+        own and may block. Several changes of one object may become one call, with the last state.
+        kubextend logs and counts an exception, and goes on.
         """
 
 

@@ -4,10 +4,10 @@ A plugin is any object with a ``name``. A plugin extends the extension points wh
 defines. No plugin needs to inherit from the protocols here: they serve type checkers and readers.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
@@ -60,8 +60,24 @@ METHODS_OF_POINT: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 A plugin that has one of the methods extends the point. ``normalize_score`` belongs to ``score``.
 """
 
-Scores: TypeAlias = memoryview | Sequence[int]
-"""Scores of nodes: int64, shape ``(len(nodes),)``, in the order of the nodes."""
+
+class _Int64Array(Protocol):
+    """A buffer of int64 that can be read as a sequence, such as an array of NumPy.
+
+    NumPy's types have ``__buffer__`` only from Python 3.12 on.
+    """
+
+    def tolist(self) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> int: ...
+
+    def __iter__(self) -> Iterator[int]: ...
+
+
+Scores: TypeAlias = Sequence[int] | _Int64Array
+"""Scores of nodes: one int, or int64 of a buffer such as a NumPy array, for each node in order."""
 
 MaybeStatus: TypeAlias = Status | None
 """A Status; None means success."""

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Final
 
 from kubextend.framework.status import Code, Status
@@ -27,7 +28,11 @@ def wrong_answer(answer: object, expected: str) -> TypeError:
     if isinstance(answer, bool | int | float | str | bytes):
         shown = f"{shown} {answer!r:.{_LONGEST_SHOWN}}"
     hint = ""
-    if type(answer).__module__ == "numpy":
+    if inspect.isgenerator(answer):
+        hint = "; return the values in a list instead of a yield for each"
+    elif isinstance(answer, timedelta):
+        hint = "; write total_seconds()"
+    elif type(answer).__module__ == "numpy":
         hint = "; round a float of NumPy yourself: int(score), or scores.astype(int)"
     elif isinstance(answer, float):
         hint = "; round it yourself: int(score)"

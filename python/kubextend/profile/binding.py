@@ -520,8 +520,12 @@ def _permitted(answer: object) -> tuple[object, float]:
         # A wait without a timeout ends at once, as a timeout of zero does in kube-scheduler.
         return answer, 0.0
     match answer:
+        case [Status() | None, bool() as wait_s]:
+            raise wrong_answer(wait_s, "an int or a float as the seconds of (Status, seconds)")
         case [Status() | None as said, int() | float() as wait_s]:
             pass
+        case [Status() | None, wait_s]:
+            raise wrong_answer(wait_s, "an int or a float as the seconds of (Status, seconds)")
         case _:
             raise wrong_answer(answer, "a Status, None or (Status.wait(), seconds)")
     if math.isnan(wait_s):

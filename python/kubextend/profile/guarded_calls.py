@@ -5,7 +5,7 @@ import logging
 import time
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from kubextend import core
 from kubextend.errors import PluginError, TruncatedObjectError, TruncatedPodError
@@ -31,6 +31,14 @@ _DETAILS = logging.getLogger(f"{__name__}.details")
 _DETAILS.addFilter(AtMost(10))
 
 _Answer = TypeVar("_Answer")
+
+# What points allow; all others allow success or a rejection.
+_MAY: Final = {
+    "PreFilter": "success, a rejection or Skip",
+    "PreScore": "success or Skip",
+    "Permit": "success, a rejection or Wait",
+    "Bind": "success, a rejection or Skip",
+}
 
 
 class AtNodeError(Exception):
@@ -191,8 +199,13 @@ def error_of(
 
     The error is an AnsweredError if the code is ERROR.
     """
-    kind = AnsweredError if status.code is Code.ERROR else PluginError
-    return about(kind(plugin.name, point, status.reason or status.code.name), pod)
+    if status.code is Code.ERROR:
+        reason = status.reason or status.code.name
+        return about(AnsweredError(plugin.name, point, reason), pod)
+    given = f"a Status {status.code.name}" + (f" ({status.reason})" if status.reason else "")
+    may = _MAY.get(point, "success or a rejection")
+    message = f"answered {given} where {may} is expected"
+    return about(PluginError(plugin.name, point, message), pod)
 
 
 def about(error: PluginError, pod: core.Pod | None, node: str = "") -> PluginError:

@@ -4,7 +4,7 @@ The order of the plugins and the meaning of plugins' results are those of kube-s
 framework.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
@@ -754,7 +754,10 @@ def _checked_rejections(
     """
     rejections = []
     # The check of an abstract class takes as long as all others.
-    if type(said) is not list and (not isinstance(said, Iterable) or isinstance(said, str | bytes)):
+    # A generator would read pods after the call, when nobody notes it.
+    if type(said) is not list and (
+        not isinstance(said, Iterable) or isinstance(said, str | bytes | Iterator)
+    ):
         raise wrong_answer(said, "a sequence of Rejection")
     for rejection in said:
         if not isinstance(rejection, Rejection):
@@ -796,6 +799,6 @@ def _check_types(scores: object, nodes: core.Nodes) -> None:
     if not isinstance(scores, Sequence) or isinstance(scores, str | bytes):
         raise wrong_answer(scores, "a sequence of int")
     for name, score in zip(nodes.names, scores, strict=False):
-        if not isinstance(score, int):
+        if not isinstance(score, int) or isinstance(score, bool):
             close_all(scores)
             raise AtNodeError(name) from wrong_answer(score, "an int")

@@ -53,6 +53,7 @@ class PluginStarts:
         on_failure: called for every start that failed, with the error and its consequence.
         deadline_s: seconds after which a start counts as failed.
         sleep: waits the given seconds between two starts of a plugin.
+        on_started: called after each start that succeeded.
     """
 
     def __init__(
@@ -63,11 +64,13 @@ class PluginStarts:
         *,
         deadline_s: float = _DEADLINE_S,
         sleep: Callable[[float], Any] = asyncio.sleep,
+        on_started: Callable[[], object] = lambda: None,
     ) -> None:
         self._limits = limits
         self._on_failure = on_failure
         self._deadline_s = deadline_s
         self._sleep = sleep
+        self._on_started = on_started
         self._missing = [_Start(plugin) for plugin in plugins if getattr(plugin, "start", None)]
 
     def names(self) -> frozenset[str]:
@@ -93,6 +96,7 @@ class PluginStarts:
             await self._sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         self._missing.remove(start)
+        self._on_started()
 
     async def _failure_of(self, plugin: Any) -> PluginError | None:
         try:

@@ -12,8 +12,9 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from kubextend import core
 from kubextend.config import ExtenderConfiguration
@@ -49,6 +50,8 @@ from kubextend.verbs.configured import build_verbs, handle_of, memory_of, waitin
 from kubextend.verbs.plugin_failures import Failures
 
 __all__ = ["Cluster", "FilterResult", "Outcome"]
+
+_RESOURCES: Final = {"Pod": "pods", "Node": "nodes"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,37 @@ class _Attempt:
     bind: asyncio.Task[str] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Watches:
+    """What watches fill on a server: the stores of nodes and pods, and the informers of plugins."""
+
+    nodes: core.NodeStore
+    pods: core.PodStore
+    objects: ListedObjects
+
+    def apply(self, event: str, kind: str, manifest: Manifest) -> None:
+        """Apply an event of a Pod or a Node to its store, and to an informer of these."""
+        store = self.nodes if kind == "Node" else self.pods
+        store.apply(json.dumps({"type": event, "object": manifest}).encode())
+        self.tell_informer(event, kind, manifest)
+
+    def tell_informer(self, event: str, kind: str, manifest: Manifest) -> None:
+        """Apply an event of a Pod or a Node to the informer of these, if a plugin has one."""
+        if (resource := _RESOURCES[kind]) in self.objects:
+            whole = {"apiVersion": "v1", **manifest, "kind": kind}
+            self.objects.change(event, resource, whole)
+
+    def put(self, event: str, resource: str, manifest: Manifest) -> None:
+        """Apply an event of any other object to its informer.
+
+        Raises: KeyError, ValueError, PluginError: as ``Cluster.put`` does.
+        """
+        if resource in _RESOURCES.values():
+            message = f"the {resource} of a Cluster come by its argument {resource} and by add"
+            raise ValueError(message)
+        self.objects.change(event, resource, manifest)
+
+
 class Cluster:
     """Nodes, pods, other objects, a clock, and plugins that schedule pods there.
 
@@ -121,15 +155,22 @@ class Cluster:
             instances; or one configuration, as ``kubextend.discovery.load`` returns it.
         nodes: nodes in any form that ``make_nodes`` takes.
         pods: the existing pods; a bound pod has a ``node_name``.
-        objects: the objects of informers, by the resource as in a plugin's ``informers``.
+        objects: the objects of informers, by the resource as in a plugin's ``informers``. An
+            informer of ``pods`` or ``nodes`` has those of the cluster.
         args: Args by plugin name, as in ``pluginConfig``, for plugins given as classes.
         weights: weights of scores by plugin name; 1 where none is given.
         kubernetes_client: the client that a plugin finds as ``handle.kubernetes_client``.
 
+    Plugins are told of the ``objects`` by ``on_change`` at once; a plugin with a method ``start``,
+    when that has ended.
+
     Raises:
         ConfigError: the plugins, Args or weights are refused, as in a configuration file.
         KubextendError: the constructor of a plugin raised an exception.
+        PluginError: a function of ``on_change`` or of an index raised. Each call of the cluster
+            that runs one raises this error.
         KeyError: no plugin has a resource of ``objects`` in its ``informers``.
+        ValueError: ``objects`` has pods or nodes.
 
     Attributes:
         verbs: the verbs (filter, prioritize, preempt and bind) that the cluster calls.
@@ -154,12 +195,18 @@ class Cluster:
         manifests = manifests_of_nodes(nodes)
         self._node_names = [manifest["metadata"]["name"] for manifest in manifests]
         self._nodes = ListedNodes(node_store(manifests, config.kept_parts))
-        listed = (pod_manifest_of(pod) for pod in pods)
+        listed = [pod_manifest_of(pod) for pod in pods]
         self._pods = ListedPods(pod_store(listed, config.kept_parts))
-        self._objects = ListedObjects(config.informers)
+        self._clock, self._starts = Clock(), list[PluginStarts]()
+        self._objects = ListedObjects(config.informers, partial(_not_started, self._starts))
+        self._watches = _Watches(self._nodes.store, self._pods.store, self._objects)
+        for node in manifests:
+            self._watches.tell_informer("ADDED", "Node", node)
+        for pod in listed:
+            self._watches.tell_informer("ADDED", "Pod", pod)
         for resource, items in (objects or {}).items():
             for item in items:
-                self._objects.apply("ADDED", resource, item)
+                self._watches.put("ADDED", resource, item)
         events, activations = RecordedEvents(), Activations()
         self.events, self.activated = events.written, activations.names
         self.bindings = Bindings()
@@ -176,12 +223,13 @@ class Cluster:
             kubernetes_client=lambda: kubernetes_client,
             in_thread=at_once,
         )
-        self._clock, self._starts = Clock(), list[PluginStarts]()
         self.handle, self.verbs = _made(config, ports, self._clock, self._starts)
         self._attempts: dict[str, _Attempt] = {}
         # A loop is made at its first use, because it holds file descriptors.
         self._loops: list[PausedLoop] = []
         self._finish = weakref.finalize(self, _finish, self._loops, self.verbs.limits)
+        if not any(hasattr(plugin, "start") for plugin in self.plugins):
+            self._objects.call_handlers()
 
     def __enter__(self) -> Self:
         """Start the plugins; a start that fails is repeated in ``advance``, as in a server."""
@@ -367,11 +415,11 @@ class Cluster:
             name = manifest["metadata"]["name"]
             if kind == "Node":
                 is_new = name not in self._node_names
-                _apply(self._nodes.store, "ADDED" if is_new else "MODIFIED", manifest)
+                self._watches.apply("ADDED" if is_new else "MODIFIED", kind, manifest)
                 self._node_names += [name] if is_new else []
             else:
                 is_new = self._pods.store.get(_uid(manifest)) is None
-                _apply(self._pods.store, "ADDED" if is_new else "MODIFIED", manifest)
+                self._watches.apply("ADDED" if is_new else "MODIFIED", kind, manifest)
                 if manifest["spec"].get("nodeName"):
                     self.verbs.forget(_uid(manifest))
         self._changed()
@@ -389,11 +437,11 @@ class Cluster:
             kind, manifest = manifest_of(thing)
             if kind == "Node":
                 name = manifest["metadata"]["name"]
-                _apply(self._nodes.store, "DELETED", manifest)
+                self._watches.apply("DELETED", kind, manifest)
                 self._node_names.remove(name)
                 self.verbs.node_deleted(name)
             else:
-                _apply(self._pods.store, "DELETED", manifest)
+                self._watches.apply("DELETED", kind, manifest)
                 self.verbs.pod_deleted(_uid(manifest))
         self._changed()
 
@@ -408,9 +456,10 @@ class Cluster:
 
         Raises:
             KeyError: no plugin has the resource in its ``informers``.
+            ValueError: the resource is ``pods`` or ``nodes``, whose objects ``add`` brings.
             PluginError: a plugin's function of ``on_change`` or of an index raised.
         """
-        self._objects.apply("MODIFIED", resource, manifest)
+        self._watches.put("MODIFIED", resource, manifest)
         self._changed()
 
     def remove(self, resource: str, manifest: Manifest) -> None:
@@ -420,9 +469,9 @@ class Cluster:
             resource: the name of the resource, as in a plugin's ``informers``.
             manifest: the object; only its names matter.
 
-        Raises: KeyError, PluginError: as ``put`` does.
+        Raises: KeyError, ValueError, PluginError: as ``put`` does.
         """
-        self._objects.apply("DELETED", resource, manifest)
+        self._watches.put("DELETED", resource, manifest)
         self._changed()
 
     @property
@@ -437,13 +486,15 @@ class Cluster:
     def _settle(self, until_s: float | None = None) -> None:
         """Let happen all that is due until a time of the clock; None: until now."""
         until_s = self._clock.now_s if until_s is None else until_s
-        if not self._loops:
-            self._clock.now_s = until_s
-            return
-        with recorded_in(self.failures):
-            self._loop.run_until(until_s)
+        if self._loops:
+            with recorded_in(self.failures):
+                self._loop.run_until(until_s)
+        self._clock.now_s = until_s
+        # Methods that have run may have called ``on_change``.
+        self._objects.call_handlers()
 
     def _changed(self) -> None:
+        self._objects.call_handlers()
         with recorded_in(self.failures):
             self.verbs.nodes_changed()
         self._settle()
@@ -458,10 +509,13 @@ class Cluster:
             message = f"pod {pod.namespace}/{pod.name} is on node {pod.node_name} already"
             raise ValueError(message)
         if pod is None:
-            _apply(self._pods.store, "ADDED", manifest)
+            self._watches.apply("ADDED", "Pod", manifest)
+            self._objects.call_handlers()
 
     def _bind(self, manifest: Manifest, node: str, filtered: FilterResult) -> Outcome:
-        task = self._loop.create_task(_bound(self.verbs, self._pods.store, manifest, node))
+        task = self._loop.create_task(
+            _bound(self.verbs, self._watches, self.bindings, manifest, node)
+        )
         self._attempts[_uid(manifest)] = _Attempt(filtered, node, task)
         self._settle()
         return self.outcome(manifest)
@@ -501,10 +555,14 @@ def _made(
         ports,
         memory=memory,
         metrics=metrics,
-        not_started=lambda: [name for each in starts for name in each.names()],
+        not_started=partial(_not_started, starts),
         handle=handle,
     )
     return handle, verbs
+
+
+def _not_started(starts: Iterable[PluginStarts]) -> list[str]:
+    return [name for each in starts for name in each.names()]
 
 
 def _is_in_an_event_loop() -> bool:
@@ -515,8 +573,10 @@ def _is_in_an_event_loop() -> bool:
     return True
 
 
-async def _bound(verbs: Verbs, store: core.PodStore, manifest: Manifest, node: str) -> str:
-    """Bind a pod, and return the Error of bind; empty if the pod is bound, as the store then says.
+async def _bound(
+    verbs: Verbs, watches: _Watches, bindings: Bindings, manifest: Manifest, node: str
+) -> str:
+    """Bind a pod, and return the Error of bind; empty if the pod is bound, as watches then show.
 
     The coroutine must not refer to the cluster, which nobody could forget while a pod waits.
     """
@@ -529,8 +589,11 @@ async def _bound(verbs: Verbs, store: core.PodStore, manifest: Manifest, node: s
     }
     error: str = json.loads(bytes(await verbs.bind(json.dumps(body).encode())))["Error"]
     if not error:
+        added = bindings.annotations.get(metadata["uid"], {})
+        annotations = {**(metadata.get("annotations") or {}), **added}
         spec = {**manifest.get("spec", {}), "nodeName": node}
-        _apply(store, "MODIFIED", {**manifest, "spec": spec})
+        metadata = {**metadata, "annotations": annotations}
+        watches.apply("MODIFIED", "Pod", {**manifest, "metadata": metadata, "spec": spec})
         verbs.forget(metadata["uid"])
         verbs.nodes_changed()
     return error
@@ -550,10 +613,6 @@ def _finish(loops: Iterable[PausedLoop], limits: PluginLimits) -> None:
 def _cancel_all(loop: PausedLoop) -> None:
     for task in asyncio.all_tasks(loop):
         task.cancel()
-
-
-def _apply(store: core.NodeStore | core.PodStore, event: str, manifest: Manifest) -> None:
-    store.apply(json.dumps({"type": event, "object": manifest}).encode())
 
 
 def _uid(manifest: Manifest) -> str:

@@ -399,6 +399,9 @@ def _permits_soundly(subject: _Subject) -> Iterator[Violation]:
         yield Violation("permit answers what it may", f"{answer!r}")
     elif status is not None and status.code is Code.WAIT and wait_s is None:
         yield Violation("permit says how long to wait", "Wait without seconds is over at once")
+    elif wait_s is not None and (not isinstance(wait_s, int | float) or isinstance(wait_s, bool)):
+        what = f"{type(wait_s).__name__} {wait_s!r}: return (Status.wait(), seconds as a float)"
+        yield Violation("permit says how long to wait", what)
     elif wait_s is not None and not 0 <= wait_s <= MAX_PERMIT_WAIT_S:
         yield Violation("permit waits at most 15 minutes", f"{wait_s} s")
 

@@ -1,7 +1,7 @@
 """Stand-ins for the cluster in tests: given nodes and pods, and records of what plugins did."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -123,11 +123,17 @@ class ListedObjects:
 
     Args:
         resources: the names of the resources, as in a plugin's ``informers``.
+        not_started: returns the names of the plugins whose functions of ``on_change`` must not run
+            yet.
     """
 
-    def __init__(self, resources: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        resources: Iterable[str] = (),
+        not_started: Callable[[], Collection[str]] = frozenset,
+    ) -> None:
         named = map(Resource.of, dict.fromkeys(resources))
-        self._informers = Informers(None, named, lambda: None, _raised)
+        self._informers = Informers(None, named, lambda: None, _raised, not_started)
 
     def of(self, resource: Resource, owner: Owner) -> Informer:
         """Return the informer of a resource for one plugin.
@@ -139,6 +145,10 @@ class ListedObjects:
     def why_not_synced(self, names: Iterable[str]) -> str:
         """Return which of the resources no plugin of the test declares; "" if there are none."""
         return self._informers.why_not_synced(names)
+
+    def __contains__(self, resource: str) -> bool:
+        """Return whether a plugin of the test has the resource in its ``informers``."""
+        return any(str(each.resource) == resource for each in self._informers)
 
     def apply(self, event: str, resource: str, manifest: Manifest) -> None:
         """Apply a watch event to the objects, and call the functions of ``on_change``.
@@ -152,8 +162,29 @@ class ListedObjects:
             KeyError: no plugin of the test has the resource in its ``informers``.
             PluginError: an index function or a function of ``on_change`` raised.
         """
+        self.change(event, resource, manifest)
+        self.call_handlers()
+
+    def change(self, event: str, resource: str, manifest: Manifest) -> None:
+        """Apply a watch event to the objects; ``call_handlers`` tells the plugins of it.
+
+        Args:
+            event: ADDED, MODIFIED or DELETED.
+            resource: the name of the resource, as in a plugin's ``informers``.
+            manifest: the object, with ``metadata.name``.
+
+        Raises:
+            KeyError: no plugin of the test has the resource in its ``informers``.
+            PluginError: an index function raised.
+        """
         store = {str(each.resource): each.store for each in self._informers}[resource]
         store.apply(json.dumps({"type": event, "object": manifest}).encode())
+
+    def call_handlers(self) -> None:
+        """Call the functions of ``on_change`` with what they have not been told yet.
+
+        Raises: PluginError: a function raised.
+        """
         self._informers.call_handlers()
 
 

@@ -3,10 +3,10 @@
 use std::ops::Deref;
 
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyList, PyMemoryView};
 
 /// Integers of a Python buffer or sequence that cannot change while they are read.
 pub(crate) enum Int64s<'py> {
@@ -27,7 +27,7 @@ impl Deref for Int64s<'_> {
     }
 }
 
-/// Reads integers from a buffer of int64 or from a sequence of ints; refuses bytes.
+/// Reads integers from a buffer of int64 or from a sequence of ints; refuses bytes and tables.
 pub(crate) fn from_python<'py>(scores: &Bound<'py, PyAny>) -> PyResult<Int64s<'py>> {
     if scores.is_instance_of::<PyBytes>() || scores.is_instance_of::<PyByteArray>() {
         let found = scores.get_type().name()?;
@@ -35,12 +35,39 @@ pub(crate) fn from_python<'py>(scores: &Bound<'py, PyAny>) -> PyResult<Int64s<'p
         return Err(PyTypeError::new_err(message));
     }
     let Ok(buffer) = PyBuffer::<i64>::get(scores) else {
+        let is_bool = |each: Bound<'_, PyAny>| each.is_instance_of::<PyBool>();
+        if scores
+            .cast::<PyList>()
+            .is_ok_and(|list| list.iter().any(is_bool))
+        {
+            return Err(PyTypeError::new_err("an int was expected, not a bool"));
+        }
         return scores.extract().map(Int64s::Copied);
     };
+    check_layout(&buffer)?;
     match viewed_bytes(scores, &buffer) {
         Some(bytes) => Ok(Int64s::Shared(bytes)),
         None => buffer.to_vec(scores.py()).map(Int64s::Copied),
     }
+}
+
+/// Refuses an array of rows and columns, and integers whose bytes come in the other order.
+fn check_layout(buffer: &PyBuffer<i64>) -> PyResult<()> {
+    let foreign: &[u8] = if cfg!(target_endian = "big") {
+        b"<"
+    } else {
+        b">!"
+    };
+    let order = buffer.format().to_bytes().first();
+    let found = if buffer.dimensions() != 1 {
+        format!("an array with the shape {:?}", buffer.shape())
+    } else if order.is_some_and(|order| foreign.contains(order)) {
+        "an array of int64 in the byte order of another machine".to_owned()
+    } else {
+        return Ok(());
+    };
+    let message = format!("{found} where one int64 for each node is expected");
+    Err(PyValueError::new_err(message))
 }
 
 /// Returns the bytes object behind a memoryview, if the view shows all of its bytes in order.

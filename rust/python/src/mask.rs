@@ -11,7 +11,7 @@ pub(crate) struct PyMask(pub(crate) Mask);
 
 impl PyMask {
     fn paired(&self, other: &Self, combine: impl Fn(&Mask, &Mask) -> Mask) -> PyResult<Self> {
-        self.expect_len(other.0.len())?;
+        other.expect_len(self.0.len())?;
         Ok(Self(combine(&self.0, &other.0)))
     }
 

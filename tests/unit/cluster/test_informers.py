@@ -87,8 +87,13 @@ class World:
     def __init__(self, *steps: object) -> None:
         self.script = Script(*steps)
         self.failures: list[PluginError] = []
+        self.starting: set[str] = set()
         self.informers = Informers(
-            cast("Cluster", self.script), [GROUPS], lambda: None, self.failures.append
+            cast("Cluster", self.script),
+            [GROUPS],
+            lambda: None,
+            self.failures.append,
+            lambda: self.starting,
         )
         self.informer = self.informers.of(GROUPS, OWNER)
         self._followed = next(iter(self.informers))
@@ -288,3 +293,41 @@ def test_handlers_run_on_threads_of_their_own_and_end() -> None:
     for thread in threads:
         thread.join(SOON_S)
         assert not thread.is_alive()
+
+
+def test_a_handler_is_called_only_once_its_plugin_has_started() -> None:
+    world = World(listing("a"))
+    world.starting.add(OWNER.plugin)
+    world.step()
+    told: list[str] = []
+    called = threading.Event()
+
+    def heard(_before: KubeObject | None, now: KubeObject | None) -> None:
+        told.append(f"{now and now['metadata']['name']} while {world.starting} starts")
+        called.set()
+
+    followed = next(iter(world.informers))
+    followed._reflector = None
+    world.informer.on_change(heard)
+    world.informers.start()
+    world.informers.of(GROUPS, OWNER).on_change(lambda *_: None)
+    # Another plugin's start says nothing about this one.
+    world.informers.plugin_started()
+    assert [handler._thread.ident for handler in followed._handlers.values()] == [None, None]
+    world.starting.clear()
+    world.informers.plugin_started()
+    world.informers.plugin_started()
+    assert called.wait(SOON_S)
+    world.informers.stop()
+    assert told == ["a while set() starts"]
+
+
+def test_an_async_handler_is_a_failure() -> None:
+    async def heard(_before: KubeObject | None, _now: KubeObject | None) -> None: ...
+
+    world = World(listing("a"))
+    world.informer.on_change(heard)
+    world.step()
+    world.informers.call_handlers()
+    [failure] = world.failures
+    assert "answered a coroutine where None is expected" in failure.message

@@ -55,7 +55,7 @@ def test_an_index_counts_from_either_end_and_ends_there() -> None:
 def test_masks_of_different_length_do_not_combine_and_are_not_equal() -> None:
     one, other = core.Mask([True]), core.Mask([True, False])
     for combine in (core.Mask.__and__, core.Mask.__or__, core.Mask.__xor__):
-        with pytest.raises(ValueError, match="a mask of 1 nodes where there are 2"):
+        with pytest.raises(ValueError, match="a mask of 2 nodes where there are 1"):
             combine(one, other)
     assert one != other
     assert core.Mask([]) != core.Mask([False])

@@ -47,6 +47,39 @@ author: Plugin = Author()
 result = testing.run_filter(Author, testing.make_pod(), {"n": {}})
 assert_type(result, testing.FilterResult)
 """
+SCORES = """\
+from typing import Any, Protocol, assert_type
+
+from kubextend import core
+from kubextend.core import normalize
+from kubextend.framework import CycleState, NormalizeScorePlugin, ScorePlugin, Scores
+
+
+class Array(Protocol):  # What NumPy says of an array before 3.12.
+    def tolist(self) -> Any: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, key: int | slice, /) -> Any: ...
+    def __iter__(self) -> Any: ...
+
+
+class Author:
+    name = "Author"
+
+    def __init__(self, scores: Array) -> None:
+        self._scores = scores
+
+    def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Array:
+        assert_type(normalize(self._scores), memoryview)
+        assert_type(normalize([1]), list[int])
+        return self._scores
+
+    def normalize_score(self, state: CycleState, pod: core.Pod, scores: Scores) -> Scores:
+        return normalize(scores, reverse=True)
+
+
+def made(scores: Array) -> tuple[ScorePlugin, NormalizeScorePlugin]:
+    return Author(scores), Author(scores)
+"""
 WRONG = """\
 from kubextend import Stauts
 from kubextend.framework import CycleStaet
@@ -64,9 +97,10 @@ def mypy(file: Path) -> str:
     return done.stdout
 
 
-def test_an_author_has_every_name_typed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", [AUTHOR, SCORES], ids=["all", "scores"])
+def test_an_author_has_every_name_typed(tmp_path: Path, code: str) -> None:
     file = tmp_path / "author.py"
-    file.write_text(AUTHOR)
+    file.write_text(code)
     assert "Success: no issues found in 1 source file" in mypy(file)
 
 

@@ -189,7 +189,7 @@ def test_a_key_that_the_api_would_refuse_raises(key: str) -> None:
 
 def test_values_are_texts_of_a_size_that_the_api_takes() -> None:
     state, pod = CycleState(), make_pod("p", uid="u")
-    with pytest.raises(TypeError, match="an annotation is a str, and 'k' is a int"):
+    with pytest.raises(TypeError, match="a str as value of the annotation 'k', not the int 1"):
         state.annotate(pod, "k", 1)  # type: ignore[arg-type]
     state.annotate(pod, "k", "x" * ((256 << 10) - 1))
     with pytest.raises(ValueError, match="have at most 262144 bytes"):

@@ -4,8 +4,11 @@ Each method of every extension point is given each wrong answer.
 """
 
 import asyncio
+import ctypes
 import logging
+import sys
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -235,6 +238,10 @@ def test_every_method_of_every_point_is_tried() -> None:
     assert set(POINTS) == methods | {"normalize_score", "start", "stop"}
 
 
+FOREIGN_INT64: Final[Any] = (
+    ctypes.c_int64.__ctype_be__ if sys.byteorder == "little" else ctypes.c_int64.__ctype_le__
+)
+SECONDS: Final = "an int or a float as the seconds"
 # Answers of the right kind that hold something wrong: the method, the answer, what is said.
 INSIDE: dict[str, tuple[str, Any, str]] = {
     "nodes by name": (
@@ -263,6 +270,44 @@ INSIDE: dict[str, tuple[str, Any, str]] = {
         "node_names must hold names, found NodeInfo",
     ),
     "a score too few": ("score_nodes", [1], "1 scores for 2 nodes"),
+    "a bool as a score": ("score", True, "answered bool True where an int is expected"),
+    "scores in a table": (
+        "score_nodes",
+        memoryview(bytes(16)).cast("q", (2, 1)),
+        "an array with the shape [2, 1] where one int64 for each node is expected",
+    ),
+    "scores from another machine": (
+        "normalize_score",
+        memoryview((FOREIGN_INT64 * 2)()),
+        "int64 in the byte order of another machine where one int64 for each node is expected",
+    ),
+    "a mask too long": (
+        "filter_nodes",
+        [Rejection(core.Mask([True] * 3), Status.unschedulable("no"))],
+        "a mask of 3 nodes where there are 2",
+    ),
+    "rejections one by one": (
+        "filter_nodes",
+        (each for each in [Rejection(core.Mask([True] * 2), Status.unschedulable("no"))]),
+        "answered generator where a sequence of Rejection is expected; return the values in a list",
+    ),
+    "Skip of a filter": (
+        "filter",
+        Status.skip(),
+        "answered a Status SKIP where success or a rejection is expected",
+    ),
+    "a rejection of PreScore": (
+        "pre_score",
+        Status.unschedulable("full"),
+        "answered a Status UNSCHEDULABLE (full) where success or Skip is expected",
+    ),
+    "a wait in words": ("permit", (Status.wait(), "30"), f"answered str '30' where {SECONDS}"),
+    "a wait of True": ("permit", (Status.wait(), True), f"answered bool True where {SECONDS}"),
+    "a wait of a timedelta": (
+        "permit",
+        (Status.wait(), timedelta(minutes=1)),
+        f"timedelta where {SECONDS} of (Status, seconds) is expected; write total_seconds()",
+    ),
 }
 
 

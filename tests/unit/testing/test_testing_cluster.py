@@ -13,6 +13,7 @@ from kubextend import core, testing
 from kubextend.errors import ConfigError, PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle
+from kubextend.framework.informer import KubeObject
 from kubextend.framework.plugin import Rejection, Scores
 from kubextend.framework.status import Status
 
@@ -382,6 +383,119 @@ def test_a_plugin_reads_the_objects_that_the_test_puts_and_speaks_to_the_test() 
         (True, False),
         (False, True),
     ]
+
+
+def test_a_plugin_is_told_at_once_of_the_objects_that_exist() -> None:
+    cluster = testing.Cluster(Quota, objects={GROUPS: [group("g", 2), group("h", 3)]})
+    told = [(before, now["metadata"]["name"]) for before, now in cluster.plugins[0].changes]
+    assert told == [(None, "g"), (None, "h")]
+
+
+def test_a_plugin_is_told_of_objects_when_its_start_has_ended() -> None:
+    class Starts(Quota):
+        handle: Handle
+        failures = 1
+
+        def __init__(self, handle: Handle) -> None:
+            super().__init__(handle)
+            self.handle = handle
+
+        def start(self) -> None:
+            self.changes.append("started")
+            self.handle.informer(GROUPS).on_change(self.heard)
+            if len(self.changes) <= self.failures:
+                message = "not yet"
+                raise OSError(message)
+
+        def heard(self, before: KubeObject | None, now: KubeObject | None) -> None:
+            self.changes.append(None if now is None else now["metadata"]["name"])
+
+    cluster = testing.Cluster(Starts, objects={GROUPS: [group("g", 2)]})
+    [plugin] = cluster.plugins
+    with cluster:
+        cluster.put(GROUPS, group("h", 2))
+        assert plugin.changes == ["started"]
+        cluster.advance(5)
+        assert plugin.changes[:2] == ["started", "started"]
+        assert plugin.changes[4:] == ["g", "h"]
+        assert [now["metadata"]["name"] for _, now in plugin.changes[2:4]] == ["g", "h"]
+
+
+def test_what_a_function_of_on_change_raises_about_an_object_that_exists_ends_the_test() -> None:
+    class Fails(Quota):
+        def __init__(self, handle: Handle) -> None:
+            handle.informer(GROUPS).on_change(lambda _, now: now["status"] if now else None)
+
+    class FailsLater(Fails):
+        def start(self) -> None: ...
+
+    objects = {GROUPS: [group("g", 2)]}
+    what = "the handler of changes of .*: KeyError: 'status'"
+    with pytest.raises(PluginError, match=what):
+        testing.Cluster(Fails, objects=objects)
+    with pytest.raises(PluginError, match=what), testing.Cluster(FailsLater, objects=objects):
+        pytest.fail("the plugins have started")
+
+
+class SeesAll:
+    """Reads pods and nodes by informers, and annotates what it binds."""
+
+    name = "SeesAll"
+    informers = ("pods", "nodes")
+    needs_pods = True
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._seen = {each: handle.informer(each) for each in self.informers}
+        self.told: list[str] = []
+        for informer in self._seen.values():
+            informer.on_change(self._heard)
+
+    def reserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
+        state.annotate(pod, "example.com/gpu", "3")
+
+    def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None: ...
+
+    def seen(self, resource: str) -> list[str]:
+        return [each["metadata"]["name"] for each in self._seen[resource].list()]
+
+    def pod(self, name: str) -> KubeObject:
+        found = self._seen["pods"].get("default", name)
+        assert found is not None
+        return found
+
+    def on(self, node: str) -> list[core.Pod]:
+        return self._handle.pods(CycleState()).pods_on(node)
+
+    def _heard(self, _before: KubeObject | None, now: KubeObject | None) -> None:
+        self.told.append("gone" if now is None else f"{now['kind']} {now['metadata']['name']}")
+
+
+def test_informers_of_pods_and_nodes_have_those_of_the_cluster() -> None:
+    on_a = testing.make_pod("on-a", node_name="a")
+    cluster = testing.Cluster(SeesAll, nodes=["a"], pods=[on_a])
+    [plugin] = cluster.plugins
+    assert (plugin.seen("pods"), plugin.seen("nodes")) == (["on-a"], ["a"])
+    cluster.add(testing.make_node("b"))
+    cluster.schedule(testing.make_pod("p", annotations={"mine": "1"}))
+    assert plugin.seen("nodes") == ["a", "b"]
+    assert plugin.pod("p")["spec"]["nodeName"] == "a"
+    assert set(plugin.told[:2]) == {"Pod on-a", "Node a"}
+    assert plugin.told[2:] == ["Node b", "Pod p", "Pod p"]
+    cluster.delete(on_a, testing.make_node("b"))
+    assert (plugin.seen("pods"), plugin.seen("nodes")) == (["p"], ["a"])
+    assert plugin.told[5:] == ["gone", "gone"]
+    with pytest.raises(ValueError, match="the nodes of a Cluster come by its argument nodes"):
+        cluster.put("nodes", testing.node_manifest("c"))
+
+
+def test_a_bound_pod_has_the_annotations_of_its_binding() -> None:
+    cluster = testing.Cluster(SeesAll, nodes=["a"])
+    [plugin] = cluster.plugins
+    cluster.schedule(testing.make_pod("p", annotations={"mine": "1"}))
+    [bound] = plugin.on("a")
+    assert bound.annotations == {"mine": "1", "example.com/gpu": "3"}
+    assert plugin.pod("p")["metadata"]["annotations"] == bound.annotations
 
 
 def test_an_object_of_an_informer_that_no_plugin_declares_is_an_error_of_the_test() -> None:

@@ -397,7 +397,7 @@ def _once(self: Any, state: Any, pod: Any, node_name: Any) -> None:
         (
             broken(pre_filter=lambda *_: Status(Code.WAIT)),
             "does not raise",
-            'running "Broken" PreFilter plugin: WAIT',
+            "answered a Status WAIT where success, a rejection or Skip is expected",
         ),
         (
             broken(reserve=_nothing, unreserve=_once),
@@ -415,6 +415,11 @@ def _once(self: Any, state: Any, pod: Any, node_name: Any) -> None:
             broken(permit=lambda *_: (Status.wait(), 901)),
             "permit waits at most 15 minutes",
             "901 s",
+        ),
+        (
+            broken(permit=lambda *_: (Status.wait(), "30")),
+            "permit says how long to wait",
+            "str '30': return (Status.wait(), seconds as a float)",
         ),
         (broken(pre_bind=lambda *_: 1 / 0), "does not raise", "pre_bind: ZeroDivisionError"),
         (broken(bind=lambda *_: 1), "bind answers what it may", "1"),
