@@ -32,6 +32,7 @@ from kubextend.metrics import Metrics, ScrapedGauge
 from kubextend.profile import PluginStarts, Profile, WaitingPods
 from kubextend.profile.stops import stop_async, stop_plugin, stop_sync, stops_async
 from kubextend.profile.threads import THREADS
+from kubextend.queue import SchedulingQueue
 from kubextend.queue_controller import QueueController
 from kubextend.reload import ConfigurationFile, Reloader
 from kubextend.server import (
@@ -539,7 +540,8 @@ def _queue(
     queue = QueueController.of(config, verbs.profiles, side.api, verbs.metrics, side.events)
     runner = queue.runner
     verbs.waiting_pods.tell(
-        lambda held: runner.held_in_permit(held.pod), lambda held: runner.left_permit(held.pod)
+        lambda held: runner.tell(SchedulingQueue.held_in_permit, held.pod.uid),
+        lambda held: runner.tell(SchedulingQueue.left_permit, held.pod.uid),
     )
     return queue
 
