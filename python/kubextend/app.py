@@ -221,7 +221,6 @@ class _ClusterSide:
     def tell(self, metrics: Metrics) -> None:
         """Add the counts of stores, watches, pod patches and Events to every scrape of metrics."""
         metrics.scrape(NODE_STORE, self.nodes.store.stats, store="watched")
-        metrics.scrape(cluster.NODE_SNAPSHOT, lambda: self.nodes)
         metrics.scrape(self.nodes.METRICS, lambda: self.nodes, resource="nodes")
         if (pods := self.pods) is not None:
             metrics.scrape(pods.METRICS, lambda: pods, resource="pods")

@@ -19,7 +19,7 @@ from kubextend.cluster.held_pod_marker import HeldPodMarker
 from kubextend.cluster.informers import Informers
 from kubextend.cluster.installed_policies import list_admission
 from kubextend.cluster.leader import Leader, PodName
-from kubextend.cluster.nodes import NODE_SNAPSHOT, follow_nodes
+from kubextend.cluster.nodes import follow_nodes
 from kubextend.cluster.pending_pods import follow_pending_pods, list_pending_pods, list_pods
 from kubextend.cluster.pod_story import pod_events, read_manifest
 from kubextend.cluster.pods import PodReader, follow_pods
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
 
 __all__ = [
-    "NODE_SNAPSHOT",
     "Activator",
     "Binder",
     "Election",
