@@ -11,6 +11,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from kubextend.cluster.write_queue import TokenBucket
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
@@ -44,25 +46,6 @@ class _Recent(Generic[_T]):
                 self._values.popitem(last=False)
         self._values.move_to_end(key)
         return self._values[key]
-
-
-@dataclass(slots=True)
-class _Spam:
-    """How many Events of one plugin about one object may still be written."""
-
-    tokens: float = SPAM_BURST
-    filled_at: float | None = None
-
-    def take(self, now: float) -> bool:
-        """Take a token and return True; False: there is none."""
-        if self.filled_at is not None:
-            filled = self.tokens + (now - self.filled_at) / SPAM_INTERVAL_S
-            self.tokens = min(float(SPAM_BURST), filled)
-        self.filled_at = now
-        if self.tokens < 1.0:
-            return False
-        self.tokens -= 1.0
-        return True
 
 
 @dataclass(slots=True)
@@ -114,7 +97,8 @@ class EventCorrelator:
         self._lock = threading.Lock()
         self._told = _Recent(_Told)
         self._similar = _Recent(_Similar)
-        self._spam = _Recent(_Spam)
+        # How many Events of one plugin about one object may still be written.
+        self._allowed = _Recent(lambda: TokenBucket(1 / SPAM_INTERVAL_S, SPAM_BURST, clock))
 
     def correlate(self, event: PluginEvent) -> Told | None:
         """Return what to write about an Event; None: nothing is to be written now.
@@ -128,7 +112,7 @@ class EventCorrelator:
             told = self._told.get(key)
             if told.count and now - told.began_at >= ONE_EVENT_S:
                 told.count = 0
-            if not self._spam.get((event.owner, event.regarding)).take(now):
+            if self._allowed.get((event.owner, event.regarding)).take():
                 # An Event that was never made cannot be counted in.
                 told.count += 1 if told.count else 0
                 return None

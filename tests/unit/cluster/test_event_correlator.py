@@ -86,5 +86,5 @@ def test_what_is_remembered_is_bounded() -> None:
     for number in range(3 * MOST_REMEMBERED):
         world.tell(pod=f"p{number}")
     kept = world.correlator
-    for recent in (kept._told, kept._similar, kept._spam):
+    for recent in (kept._told, kept._similar, kept._allowed):
         assert len(recent._values) == MOST_REMEMBERED
