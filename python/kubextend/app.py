@@ -149,6 +149,12 @@ class _ClusterSide:
         def forget(uid: str) -> None:
             verbs().forget(uid)
 
+        def node_deleted(name: str) -> None:
+            verbs().bind.node_deleted(name)
+
+        def nodes_listed() -> None:
+            verbs().bind.nodes_listed()
+
         pods = None
         if config.needs_pods:
             pods = cluster.follow_pods(
@@ -165,8 +171,8 @@ class _ClusterSide:
                 api,
                 core.NodeStore(**config.kept_parts),
                 on_change,
-                on_deleted=lambda name: verbs().node_deleted(name),
-                on_listed=lambda: verbs().nodes_listed(),
+                on_deleted=node_deleted,
+                on_listed=nodes_listed,
             ),
             pods,
             cluster.PodReader(api),
@@ -254,7 +260,7 @@ class _LeadersWork:
         return not any(why() for why in self.verbs().readiness.conditions.values())
 
     def is_busy(self) -> bool:
-        return self.verbs().binds
+        return self.verbs().bind.is_busy
 
     def cease(self, why: str) -> None:
         self.verbs().cease_to_lead(why)
@@ -663,7 +669,9 @@ def serve(
         probes=probes,
         announce=started,
         metrics=app.metrics,
-        ending=Ending(server.drain_delay.seconds, app.sends_away, app.verbs.bindings_under_way),
+        ending=Ending(
+            server.drain_delay.seconds, app.sends_away, app.verbs.bind.bindings_under_way
+        ),
     ).run()
 
 

@@ -391,7 +391,7 @@ class Cluster:
                 name = manifest["metadata"]["name"]
                 _apply(self._nodes.store, "DELETED", manifest)
                 self._node_names.remove(name)
-                self.verbs.node_deleted(name)
+                self.verbs.bind.node_deleted(name)
             else:
                 _apply(self._pods.store, "DELETED", manifest)
                 self.verbs.pod_deleted(_uid(manifest))

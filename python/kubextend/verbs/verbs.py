@@ -115,19 +115,6 @@ class Verbs:
         self.forget(uid)
         self.decisions.forget(uid)
 
-    def node_deleted(self, name: str) -> None:
-        """Fail the binds to a deleted node. Any thread may call; the call never blocks."""
-        self.bind.node_deleted(name)
-
-    def bindings_under_way(self) -> list[str]:
-        """Return "namespace/pod to node N" for each Binding that the API has not answered yet."""
-        return self.bind.bindings_under_way()
-
-    @property
-    def binds(self) -> bool:
-        """Whether the pod of a bind request may still be bound."""
-        return self.bind.is_busy
-
     def cease_to_lead(self, why: str) -> None:
         """Fail all binding cycles and forget all pods on no node; any thread may call.
 
@@ -136,10 +123,6 @@ class Verbs:
         self.bind.give_up(why)
         self.unplaced.forget_all()
         self._places.forget_all()
-
-    def nodes_listed(self) -> None:
-        """Fail binds to nodes missing in the last list; never blocks, on any thread."""
-        self.bind.nodes_listed()
 
     def _unschedulable_before(self) -> list[core.Pod]:
         """Return pods that an earlier process left unschedulable, at the first call when ready.
