@@ -10,6 +10,15 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kubextend.cluster.access_review import (
+    Right,
+    granted,
+    is_served,
+    list_node_names,
+    missing_rights,
+    server_version,
+    who_am_i,
+)
 from kubextend.cluster.activator import Activator
 from kubextend.cluster.api_call import NAME, RefusedError, UnreachableError
 from kubextend.cluster.binder import Binder
@@ -25,15 +34,6 @@ from kubextend.cluster.pod_story import pod_events, read_manifest
 from kubextend.cluster.pods import PodReader, follow_pods
 from kubextend.cluster.port_forward import port_of_pod, ready_pods
 from kubextend.cluster.reflector import Reflector
-from kubextend.cluster.review import (
-    Right,
-    granted,
-    is_served,
-    list_node_names,
-    missing_rights,
-    server_version,
-    who_am_i,
-)
 from kubextend.cluster.ungater import Fate, Ungater, ungate
 from kubextend.errors import ClusterError
 from kubextend.framework.events import Regarding
