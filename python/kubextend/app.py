@@ -39,10 +39,10 @@ from kubextend.server import (
     Access,
     ApiThreads,
     Application,
-    Check,
     ClientTlsFiles,
     Ending,
     Health,
+    HealthCheck,
     Limits,
     Listener,
     Service,
@@ -300,16 +300,16 @@ def _marker(
 
 def _readiness_checks(
     readiness: Readiness, starts: PluginStarts, side: _ClusterSide | None
-) -> list[Check]:
+) -> list[HealthCheck]:
     """Return the checks of the probe ``/readyz``; a failing check says what is missing and why."""
     errors: dict[str, Callable[[], str | None]] = {} if side is None else side.last_errors()
     errors[PLUGINS_STARTED] = starts.why_not
     checks = [
-        Check(name, partial(_with_cause, why_not, errors.get(name, lambda: None)))
+        HealthCheck(name, partial(_with_cause, why_not, errors.get(name, lambda: None)))
         for name, why_not in readiness.conditions.items()
     ]
     if side is not None and side.leader is not None:
-        checks.append(Check("leader-label", side.leader.why_not_ready))
+        checks.append(HealthCheck("leader-label", side.leader.why_not_ready))
     return checks
 
 
@@ -457,10 +457,12 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
     starts = PluginStarts(verbs.profiles.plugins, verbs.limits, failures.note)
     queue = None if side is None else _queue(config, verbs, side)
     checks = _readiness_checks(verbs.readiness, starts, side)
-    alive = [Check("plugins", verbs.limits.breakers.why_not_alive)]
+    alive = [HealthCheck("plugins", verbs.limits.breakers.why_not_alive)]
     if queue is not None:
-        checks.append(Check("queue-sync", partial(_why_not_synced, "pending pods", queue.pods)))
-        alive.append(Check("queue", queue.runner.why_not_alive))
+        checks.append(
+            HealthCheck("queue-sync", partial(_why_not_synced, "pending pods", queue.pods))
+        )
+        alive.append(HealthCheck("queue", queue.runner.why_not_alive))
 
     def let_go() -> None:
         waiting_pods.close("kubextend is shutting down")

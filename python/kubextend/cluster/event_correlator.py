@@ -57,7 +57,7 @@ class _Similar:
 
 
 @dataclass(slots=True)
-class _Told:
+class _WrittenEvent:
     """An Event that was written, with the number of its repetitions."""
 
     name: str = ""
@@ -66,7 +66,7 @@ class _Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class EventToWrite:
     """What to write about an Event.
 
     Attributes:
@@ -95,12 +95,12 @@ class EventCorrelator:
         self._clock = clock
         self._name = name
         self._lock = threading.Lock()
-        self._told = _Recent(_Told)
+        self._told = _Recent(_WrittenEvent)
         self._similar = _Recent(_Similar)
         # How many Events of one plugin about one object may still be written.
         self._allowed = _Recent(lambda: TokenBucket(1 / SPAM_INTERVAL_S, SPAM_BURST, clock))
 
-    def correlate(self, event: PluginEvent) -> Told | None:
+    def correlate(self, event: PluginEvent) -> EventToWrite | None:
         """Return what to write about an Event; None: nothing is to be written now.
 
         An Event that is not written still counts: the next one about the same has its count.
@@ -119,7 +119,7 @@ class EventCorrelator:
             told.count += 1
             if told.count == 1:
                 told.name, told.began_at = self._name(event.regarding.name), now
-            return Told(told.name, note, told.count)
+            return EventToWrite(told.name, note, told.count)
 
     def _combined(self, note: str, kind: Hashable, now: float) -> tuple[str, Hashable]:
         """Return the note to write, and the key by which repetitions are counted."""

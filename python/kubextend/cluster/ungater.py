@@ -75,7 +75,7 @@ class Fate(Enum):
     fate later."""
 
 
-class Told(Protocol):
+class OnFate(Protocol):
     """The function that an ``Ungater`` calls after it removed a pod's scheduling gate, or failed.
 
     The function runs on a thread of the ungater.
@@ -147,7 +147,7 @@ class Ungater:
         *,
         at_once: int,
         may: Callable[[], bool],
-        told: Told,
+        told: OnFate,
         pauses: Pauses = Pauses(),
     ) -> None:
         self._cluster = cluster

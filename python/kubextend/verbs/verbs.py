@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from kubextend import core
 from kubextend.profile import Profile, Profiles
-from kubextend.verbs.answer_in_time import Deadline
+from kubextend.verbs.answer_in_time import TimeLimitedVerb
 from kubextend.verbs.bind import POD_DELETED, BindVerb
 from kubextend.verbs.context import Context
 from kubextend.verbs.filter import FilterVerb
@@ -44,9 +44,9 @@ class Verbs:
         self._pods = None if cluster.activator is None else cluster.pods
         self._leader = cluster.leader
         self._looked_in_term: int | None = None
-        self.filter = Deadline(FilterVerb(context), context)
-        self.prioritize = Deadline(PrioritizeVerb(context), context)
-        self.preempt = Deadline(PreemptVerb(context), context)
+        self.filter = TimeLimitedVerb(FilterVerb(context), context)
+        self.prioritize = TimeLimitedVerb(PrioritizeVerb(context), context)
+        self.preempt = TimeLimitedVerb(PreemptVerb(context), context)
         self.bind = BindVerb(context)
 
         self._served = context.settings.served
