@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -342,9 +342,29 @@ class App:
     health: Health
     metrics: Metrics
     _starts: PluginStarts = field(repr=False)
+    _workers: ApiThreads = field(repr=False)
     _cluster: _ClusterSide | None = field(repr=False)
     _queue: QueueController | None = field(repr=False)
     _reloader: Reloader | None = field(repr=False)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Return the lifespan of the server: the other parts start with it, and stop after it."""
+        await asyncio.to_thread(self.follow)
+        # A plugin that does not start must not delay probes and signals.
+        tasks = [asyncio.create_task(work) for work in (self.start(), _wake_due(self.verbs))]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self.health.shut_down()
+            try:
+                await self.stop_async_plugins()
+                await asyncio.to_thread(self.stop)
+            finally:
+                self._workers.stop()
 
     def follow(self) -> None:
         """Start to list and watch nodes and pods; kube-apiserver need not be reachable yet."""
@@ -474,23 +494,8 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
     _tell(metrics, in_use, waiting_pods, workers, side)
     app: App
 
-    @asynccontextmanager
-    async def running() -> AsyncIterator[None]:
-        await asyncio.to_thread(app.follow)
-        # A plugin that does not start must not delay probes and signals.
-        tasks = [asyncio.create_task(work) for work in (app.start(), _wake_due(verbs))]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            health.shut_down()
-            try:
-                await app.stop_async_plugins()
-                await asyncio.to_thread(app.stop)
-            finally:
-                workers.stop()
+    def running() -> AbstractAsyncContextManager[None]:
+        return app.running()
 
     asgi = application(
         verbs,
@@ -503,7 +508,7 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
         ],
         running=running,
     )
-    app = App(asgi, verbs, health, metrics, starts, side, queue, reloader)
+    app = App(asgi, verbs, health, metrics, starts, workers, side, queue, reloader)
     return app
 
 
