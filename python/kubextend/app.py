@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -32,16 +32,17 @@ from kubextend.metrics import Metrics, ScrapedGauge
 from kubextend.profile import PluginStarts, Profile, WaitingPods
 from kubextend.profile.stops import stop_async, stop_plugin, stop_sync, stops_async
 from kubextend.profile.threads import THREADS
+from kubextend.queue import SchedulingQueue
 from kubextend.queue_controller import QueueController
 from kubextend.reload import ConfigurationFile, Reloader
 from kubextend.server import (
     Access,
     ApiThreads,
     Application,
-    Check,
     ClientTlsFiles,
     Ending,
     Health,
+    HealthCheck,
     Limits,
     Listener,
     Service,
@@ -150,6 +151,12 @@ class _ClusterSide:
         def forget(uid: str) -> None:
             verbs().forget(uid)
 
+        def node_deleted(name: str) -> None:
+            verbs().bind.node_deleted(name)
+
+        def nodes_listed() -> None:
+            verbs().bind.nodes_listed()
+
         pods = None
         if config.needs_pods:
             pods = cluster.follow_pods(
@@ -166,8 +173,8 @@ class _ClusterSide:
                 api,
                 core.NodeStore(**config.kept_parts),
                 on_change,
-                on_deleted=lambda name: verbs().node_deleted(name),
-                on_listed=lambda: verbs().nodes_listed(),
+                on_deleted=node_deleted,
+                on_listed=nodes_listed,
             ),
             pods,
             cluster.PodReader(api),
@@ -223,7 +230,6 @@ class _ClusterSide:
     def tell(self, metrics: Metrics) -> None:
         """Add the counts of stores, watches, pod patches and Events to every scrape of metrics."""
         metrics.scrape(NODE_STORE, self.nodes.store.stats, store="watched")
-        metrics.scrape(cluster.NODE_SNAPSHOT, lambda: self.nodes)
         metrics.scrape(self.nodes.METRICS, lambda: self.nodes, resource="nodes")
         if (pods := self.pods) is not None:
             metrics.scrape(pods.METRICS, lambda: pods, resource="pods")
@@ -257,7 +263,7 @@ class _LeadersWork:
         return not any(why() for why in self.verbs().readiness.conditions.values())
 
     def is_busy(self) -> bool:
-        return self.verbs().binds
+        return self.verbs().bind.is_busy
 
     def cease(self, why: str) -> None:
         self.verbs().cease_to_lead(why)
@@ -297,16 +303,16 @@ def _marker(
 
 def _readiness_checks(
     readiness: Readiness, starts: PluginStarts, side: _ClusterSide | None
-) -> list[Check]:
+) -> list[HealthCheck]:
     """Return the checks of the probe ``/readyz``; a failing check says what is missing and why."""
     errors: dict[str, Callable[[], str | None]] = {} if side is None else side.last_errors()
     errors[PLUGINS_STARTED] = starts.why_not
     checks = [
-        Check(name, partial(_with_cause, why_not, errors.get(name, lambda: None)))
+        HealthCheck(name, partial(_with_cause, why_not, errors.get(name, lambda: None)))
         for name, why_not in readiness.conditions.items()
     ]
     if side is not None and side.leader is not None:
-        checks.append(Check("leader-label", side.leader.why_not_ready))
+        checks.append(HealthCheck("leader-label", side.leader.why_not_ready))
     return checks
 
 
@@ -339,9 +345,29 @@ class App:
     health: Health
     metrics: Metrics
     _starts: PluginStarts = field(repr=False)
+    _workers: ApiThreads = field(repr=False)
     _cluster: _ClusterSide | None = field(repr=False)
     _queue: QueueController | None = field(repr=False)
     _reloader: Reloader | None = field(repr=False)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Return the lifespan of the server: the other parts start with it, and stop after it."""
+        await asyncio.to_thread(self.follow)
+        # A plugin that does not start must not delay probes and signals.
+        tasks = [asyncio.create_task(work) for work in (self.start(), _wake_due(self.verbs))]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self.health.shut_down()
+            try:
+                await self.stop_async_plugins()
+                await asyncio.to_thread(self.stop)
+            finally:
+                self._workers.stop()
 
     def follow(self) -> None:
         """Start to list and watch nodes and pods; kube-apiserver need not be reachable yet."""
@@ -458,10 +484,12 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
     )
     queue = None if side is None else _queue(config, verbs, side)
     checks = _readiness_checks(verbs.readiness, starts, side)
-    alive = [Check("plugins", verbs.limits.breakers.why_not_alive)]
+    alive = [HealthCheck("plugins", verbs.limits.breakers.why_not_alive)]
     if queue is not None:
-        checks.append(Check("queue-sync", partial(_why_not_synced, "pending pods", queue.pods)))
-        alive.append(Check("queue", queue.runner.why_not_alive))
+        checks.append(
+            HealthCheck("queue-sync", partial(_why_not_synced, "pending pods", queue.pods))
+        )
+        alive.append(HealthCheck("queue", queue.runner.why_not_alive))
 
     def let_go() -> None:
         waiting_pods.close("kubextend is shutting down")
@@ -473,23 +501,8 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
     _tell(metrics, in_use, waiting_pods, workers, side)
     app: App
 
-    @asynccontextmanager
-    async def running() -> AsyncIterator[None]:
-        await asyncio.to_thread(app.follow)
-        # A plugin that does not start must not delay probes and signals.
-        tasks = [asyncio.create_task(work) for work in (app.start(), _wake_due(verbs))]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            health.shut_down()
-            try:
-                await app.stop_async_plugins()
-                await asyncio.to_thread(app.stop)
-            finally:
-                workers.stop()
+    def running() -> AbstractAsyncContextManager[None]:
+        return app.running()
 
     asgi = application(
         verbs,
@@ -502,7 +515,7 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
         ],
         running=running,
     )
-    app = App(asgi, verbs, health, metrics, starts, side, queue, reloader)
+    app = App(asgi, verbs, health, metrics, starts, workers, side, queue, reloader)
     return app
 
 
@@ -546,7 +559,8 @@ def _queue(
     queue = QueueController.of(config, verbs.profiles, side.api, verbs.metrics, side.events)
     runner = queue.runner
     verbs.waiting_pods.tell(
-        lambda held: runner.held_in_permit(held.pod), lambda held: runner.left_permit(held.pod)
+        lambda held: runner.tell(SchedulingQueue.held_in_permit, held.pod.uid),
+        lambda held: runner.tell(SchedulingQueue.left_permit, held.pod.uid),
     )
     return queue
 
@@ -669,7 +683,9 @@ def serve(
         probes=probes,
         announce=started,
         metrics=app.metrics,
-        ending=Ending(server.drain_delay.seconds, app.sends_away, app.verbs.bindings_under_way),
+        ending=Ending(
+            server.drain_delay.seconds, app.sends_away, app.verbs.bind.bindings_under_way
+        ),
     ).run()
 
 

@@ -119,8 +119,8 @@ class _JsonLines(logging.Formatter):
             line["exception"] = self.formatException(record.exc_info)
         if record.stack_info:
             line["stack"] = self.formatStack(record.stack_info)
-        # As ASCII: a terminal may obey U+009B, and a reader of lines may split at U+2028. DEL is the
-        # one control character that JSON leaves as it is.
+        # As ASCII: a terminal may obey U+009B, and a reader of lines may split at U+2028. DEL is
+        # the one control character that JSON leaves as it is.
         return json.dumps(line, default=str).replace("\x7f", "\\u007f")
 
 

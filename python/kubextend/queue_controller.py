@@ -196,9 +196,9 @@ class QueueController:
         pods = cluster.follow_pending_pods(
             api,
             config.kept_parts,
-            on_list=runner.replace,
-            on_pod=runner.observe,
-            on_gone=runner.forget,
+            on_list=lambda pods: runner.tell(SchedulingQueue.replace, pods),
+            on_pod=lambda pod: runner.tell(SchedulingQueue.observe, pod),
+            on_gone=lambda uid: runner.tell(SchedulingQueue.forget, uid),
         )
         made = cls(pods, runner, ungater, election)
         metrics.histogram(_WAIT)
@@ -228,19 +228,19 @@ def _tell(
 ) -> None:
     """Report the result of removing a scheduling gate to the queue, and count final results."""
     if fate is cluster.Fate.RETURNED:
-        runner.returned(pod)
+        runner.tell(SchedulingQueue.returned, pod.uid)
         return
     if fate is cluster.Fate.REFUSED_ONCE:
-        runner.refused_once(pod)
+        runner.tell(SchedulingQueue.refused_once, pod.uid)
         return
     metrics.counter(_RELEASES, fate.name.lower()).inc()
     if fate is cluster.Fate.RELEASED:
         metrics.histogram(_WAIT).observe(max(0.0, time.time() - info_of(pod).timestamp))
-        runner.released(pod)
+        runner.tell(SchedulingQueue.released, pod.uid)
     elif fate is cluster.Fate.GONE:
-        runner.gone(pod)
+        runner.tell(SchedulingQueue.forget, pod.uid)
     else:
-        runner.refused(pod, why)
+        runner.tell(SchedulingQueue.refused, pod.uid, why)
 
 
 def _log_failure(plugin: str, point: str, what: str, pods: str) -> None:

@@ -10,6 +10,15 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kubextend.cluster.access_review import (
+    Right,
+    granted,
+    is_served,
+    list_node_names,
+    missing_rights,
+    server_version,
+    who_am_i,
+)
 from kubextend.cluster.activator import Activator
 from kubextend.cluster.api_call import NAME, RefusedError, UnreachableError
 from kubextend.cluster.binder import Binder
@@ -19,21 +28,12 @@ from kubextend.cluster.held_pod_marker import HeldPodMarker
 from kubextend.cluster.informers import Informers
 from kubextend.cluster.installed_policies import list_admission
 from kubextend.cluster.leader import Leader, PodName
-from kubextend.cluster.nodes import NODE_SNAPSHOT, follow_nodes
+from kubextend.cluster.nodes import follow_nodes
 from kubextend.cluster.pending_pods import follow_pending_pods, list_pending_pods, list_pods
 from kubextend.cluster.pod_story import pod_events, read_manifest
 from kubextend.cluster.pods import PodReader, follow_pods
 from kubextend.cluster.port_forward import port_of_pod, ready_pods
 from kubextend.cluster.reflector import Reflector
-from kubextend.cluster.review import (
-    Right,
-    granted,
-    is_served,
-    list_node_names,
-    missing_rights,
-    server_version,
-    who_am_i,
-)
 from kubextend.cluster.ungater import Fate, Ungater, ungate
 from kubextend.errors import ClusterError
 from kubextend.framework.events import Regarding
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
 
 __all__ = [
-    "NODE_SNAPSHOT",
     "Activator",
     "Binder",
     "Election",

@@ -1,28 +1,17 @@
 """Makes kube-scheduler try unschedulable pods again, by setting a condition on each pod's status.
 
-kube-scheduler tries an unschedulable pod again when the pod is updated. A thread sends the patches
-of the status at a limited rate. A patch is lost if the API refuses the patch for good, if the patch
-fails four times in a row, or if more than 10,000 patches wait.
+kube-scheduler tries an unschedulable pod again when the pod is updated.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from datetime import UTC, datetime
-from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, ClassVar
 
-from kubextend.cluster.api_call import STRATEGIC_MERGE, Call, is_addressable
-from kubextend.cluster.write_queue import (
-    TokenBucket,
-    WaitingWrites,
-    Write,
-    WriteQueue,
-    WriteStats,
-    writes_counted,
-)
+from kubextend.cluster.pod_conditions import Condition, PodConditions
+from kubextend.cluster.write_queue import writes_counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -37,20 +26,15 @@ REASON = "NodesChanged"
 
 RATE = 20.0
 BURST = 50
-POD_INTERVAL_S = 1.0
-"""Seconds between two patches of one pod. kube-scheduler's own backoff begins at one second, so
-more frequent patches have no effect."""
-CALL_S = 5.0
 
 
-class Activator:
+class Activator(PodConditions):
     """Makes kube-scheduler try unschedulable pods again, by patches of the status of the pods.
 
     Args:
         cluster: the connection to the Kubernetes API.
         rate: the highest mean number of patches a second.
         burst: how many patches may be sent without a pause.
-        pod_interval_s: the least seconds between two patches of one pod.
         clock: returns the present time in monotonic seconds.
     """
 
@@ -62,21 +46,17 @@ class Activator:
         *,
         rate: float = RATE,
         burst: int = BURST,
-        pod_interval_s: float = POD_INTERVAL_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._queue = WriteQueue(
+        super().__init__(
             cluster,
-            WaitingWrites(TokenBucket(rate, burst, clock), pod_interval_s, clock),
+            rate=rate,
+            burst=burst,
+            clock=clock,
             name="kubextend-activator",
             trouble="pods cannot be woken",
         )
         self._generation = count(1)
-
-    @property
-    def stats(self) -> WriteStats:
-        """How many patches of pods' status were sent, refused or dropped since the start."""
-        return self._queue.stats
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Queue a patch of each pod's status that makes kube-scheduler try the pod again.
@@ -86,40 +66,12 @@ class Activator:
         """
         for pod in pods:
             try:
-                self._wake(pod)
+                self._set(pod, self._activated)
             except Exception:
                 self.stats.dropped += 1
                 log.exception("pod %s/%s cannot be woken", pod.namespace, pod.name)
 
-    def stop(self) -> None:
-        """Stop sending patches, and drop the patches that are still queued."""
-        self._queue.stop()
-
-    def _wake(self, pod: Pod) -> None:
-        if is_addressable(pod):
-            path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
-            self._queue.put(Write.about(pod, pod.uid, partial(self._patch, path, pod.uid)))
-        else:
-            self.stats.dropped += 1
-
-    def _patch(self, path: str, uid: str) -> Call:
-        body = patch(uid, next(self._generation), datetime.now(UTC))
-        return Call("PATCH", path, CALL_S, body=body, content_type=STRATEGIC_MERGE)
-
-
-def patch(uid: str, generation: int, now: datetime) -> dict[str, object]:
-    """Return the patch of ``pods/status`` that sets the condition ``kubextend.dev/Activated``.
-
-    Args:
-        uid: UID of the pod; the API refuses the patch for another pod of the same name.
-        generation: a number that differs between patches, so that each patch updates the pod.
-        now: the present time, with its time zone.
-    """
-    condition = {
-        "type": CONDITION,
-        "status": "True",
-        "reason": REASON,
-        "message": f"nodes changed and may fit now ({generation})",
-        "lastTransitionTime": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
-    return {"metadata": {"uid": uid}, "status": {"conditions": [condition]}}
+    def _activated(self) -> Condition:
+        # The number makes each patch an update of the pod.
+        message = f"nodes changed and may fit now ({next(self._generation)})"
+        return Condition(CONDITION, "True", REASON, message)

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
     from kubextend.core import Pod
 
+FORBIDDEN = 403
 NOT_FOUND = 404
 CONFLICT = 409
 GONE = 410
+INVALID = 422
 TOO_MANY_REQUESTS = 429
 SERVER_ERROR = 500
 
@@ -28,6 +30,9 @@ these would change the path of the request."""
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 """Content type of a patch that merges lists such as conditions and scheduling gates by key: list
 entries that the patch does not name stay."""
+
+ONLY_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+"""Value of an Accept header that asks the API to answer with an object's metadata only."""
 
 
 def is_addressable(pod: Pod) -> bool:
@@ -115,3 +120,8 @@ class RefusedError(ClusterError):
     def passes(self) -> bool:
         """Whether the call may succeed if repeated later: the status is 429, or 500 or more."""
         return self.status == TOO_MANY_REQUESTS or self.status >= SERVER_ERROR
+
+    @property
+    def is_of_another_pod(self) -> bool:
+        """Whether another pod has the name of the pod that a patch with a UID is for."""
+        return self.status == INVALID and "metadata.uid" in str(self)

@@ -14,6 +14,7 @@ import orjson
 
 from kubextend.cluster.api_call import (
     CONFLICT,
+    FORBIDDEN,
     NAME,
     NOT_FOUND,
     SERVER_ERROR,
@@ -33,8 +34,6 @@ TIMEOUT_S = 20.0
 CALL_S = 10.0
 FIRST_PAUSE_S = 0.1
 PAUSE_S = 2.0
-
-FORBIDDEN = 403
 
 
 class Binder:

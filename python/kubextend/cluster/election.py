@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubextend.cluster.api_call import (
     CONFLICT,
+    FORBIDDEN,
     NOT_FOUND,
     Call,
     RefusedError,
@@ -44,7 +45,6 @@ CALL_S = 5.0
 GIVE_BACK_S = 1
 """``leaseDurationSeconds`` of a Lease that its holder gives back, as in client-go."""
 JOIN_S = 2 * CALL_S
-FORBIDDEN = 403
 
 Lease = dict[str, Any]
 

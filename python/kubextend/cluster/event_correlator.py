@@ -11,6 +11,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from kubextend.cluster.write_queue import TokenBucket
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
@@ -47,25 +49,6 @@ class _Recent(Generic[_T]):
 
 
 @dataclass(slots=True)
-class _Spam:
-    """How many Events of one plugin about one object may still be written."""
-
-    tokens: float = SPAM_BURST
-    filled_at: float | None = None
-
-    def take(self, now: float) -> bool:
-        """Take a token and return True; False: there is none."""
-        if self.filled_at is not None:
-            filled = self.tokens + (now - self.filled_at) / SPAM_INTERVAL_S
-            self.tokens = min(float(SPAM_BURST), filled)
-        self.filled_at = now
-        if self.tokens < 1.0:
-            return False
-        self.tokens -= 1.0
-        return True
-
-
-@dataclass(slots=True)
 class _Similar:
     """Hashes of the different notes of Events that are equal but for the note."""
 
@@ -74,7 +57,7 @@ class _Similar:
 
 
 @dataclass(slots=True)
-class _Told:
+class _WrittenEvent:
     """An Event that was written, with the number of its repetitions."""
 
     name: str = ""
@@ -83,7 +66,7 @@ class _Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class EventToWrite:
     """What to write about an Event.
 
     Attributes:
@@ -112,11 +95,12 @@ class EventCorrelator:
         self._clock = clock
         self._name = name
         self._lock = threading.Lock()
-        self._told = _Recent(_Told)
+        self._told = _Recent(_WrittenEvent)
         self._similar = _Recent(_Similar)
-        self._spam = _Recent(_Spam)
+        # How many Events of one plugin about one object may still be written.
+        self._allowed = _Recent(lambda: TokenBucket(1 / SPAM_INTERVAL_S, SPAM_BURST, clock))
 
-    def correlate(self, event: PluginEvent) -> Told | None:
+    def correlate(self, event: PluginEvent) -> EventToWrite | None:
         """Return what to write about an Event; None: nothing is to be written now.
 
         An Event that is not written still counts: the next one about the same has its count.
@@ -128,14 +112,14 @@ class EventCorrelator:
             told = self._told.get(key)
             if told.count and now - told.began_at >= ONE_EVENT_S:
                 told.count = 0
-            if not self._spam.get((event.owner, event.regarding)).take(now):
+            if self._allowed.get((event.owner, event.regarding)).take():
                 # An Event that was never made cannot be counted in.
                 told.count += 1 if told.count else 0
                 return None
             told.count += 1
             if told.count == 1:
                 told.name, told.began_at = self._name(event.regarding.name), now
-            return Told(told.name, note, told.count)
+            return EventToWrite(told.name, note, told.count)
 
     def _combined(self, note: str, kind: Hashable, now: float) -> tuple[str, Hashable]:
         """Return the note to write, and the key by which repetitions are counted."""

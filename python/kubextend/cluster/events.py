@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kubextend.cluster.client import Cluster
-    from kubextend.cluster.event_correlator import Told
+    from kubextend.cluster.event_correlator import EventToWrite
     from kubextend.core import Pod
 
 CONTROLLER = "kubextend"
@@ -271,7 +271,7 @@ def _event(
     }
 
 
-def _call(event: PluginEvent, told: Told, namespace: str, now: datetime) -> Call:
+def _call(event: PluginEvent, told: EventToWrite, namespace: str, now: datetime) -> Call:
     """Return the call that makes a plugin's Event, or that counts a repetition in it."""
     path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
     if told.count > 1:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, Self
 
 from kubextend.cluster.api_call import (
+    FORBIDDEN,
+    ONLY_METADATA,
     STRATEGIC_MERGE,
     Call,
     RefusedError,
@@ -41,12 +43,10 @@ LOOK_S: Final = 0.1
 PAUSE_S: Final = 1.0
 CALL_S: Final = 5.0
 JOIN_S: Final = 2 * CALL_S
-FORBIDDEN: Final = 403
 
 NOT_LEADER: Final = "this replica does not lead"
 _NOT_LABELLED: Final = "this replica has begun to lead, and its pod has no label yet"
 _NOT_SEEN: Final = "this replica has begun to lead, and its watch of pods has not caught up yet"
-_METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +301,7 @@ class Leader:
             CALL_S,
             body=body,
             content_type=STRATEGIC_MERGE,
-            accept=_METADATA,
+            accept=ONLY_METADATA,
         )
         answer = parsed_object(call, self._cluster.request(call))
         with suppress(KeyError, TypeError):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from kubextend.cluster.reflector import Reflector
-from kubextend.metrics import ScrapedGauge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,17 +14,6 @@ if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
 
 log = logging.getLogger(__name__)
-
-NODE_SNAPSHOT: Final[tuple[ScrapedGauge[Reflector[Any]], ...]] = (
-    ScrapedGauge(
-        "kubextend_node_snapshot_synced", "1 once the nodes are listed.", lambda nodes: nodes.synced
-    ),
-    ScrapedGauge(
-        "kubextend_node_snapshot_age_seconds",
-        "Since the API last sent anything about nodes.",
-        lambda nodes: nodes.age_s(),
-    ),
-)
 
 
 def follow_nodes(

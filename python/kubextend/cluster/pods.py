@@ -10,7 +10,14 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from kubextend import core
-from kubextend.cluster.api_call import NAME, NOT_FOUND, Call, RefusedError, UnreachableError
+from kubextend.cluster.api_call import (
+    FORBIDDEN,
+    NAME,
+    NOT_FOUND,
+    Call,
+    RefusedError,
+    UnreachableError,
+)
 from kubextend.cluster.reflector import Kind, Reflector
 from kubextend.errors import ClusterError, WireError
 from kubextend.framework.handle import MAX_POD_BYTES
@@ -30,7 +37,6 @@ matches the pod, so the API sends a DELETED event."""
 MOST_NAMED = 10
 
 CALL_S = 5.0
-FORBIDDEN = 403
 
 
 def follow_pods(

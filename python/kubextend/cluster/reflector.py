@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from kubextend.cluster.api_call import (
+    FORBIDDEN,
     GONE,
     NOT_FOUND,
     SERVER_ERROR,
@@ -67,7 +68,6 @@ short, so that kubextend is ready within five seconds of the API's return: kube-
 kubextend until then."""
 GATEWAY = frozenset({502, 503, 504})
 BAD_REQUEST = 400
-FORBIDDEN = 403
 JOIN_S = 2.0
 
 

@@ -16,7 +16,9 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol
 
 from kubextend.cluster.api_call import (
+    FORBIDDEN,
     NOT_FOUND,
+    ONLY_METADATA,
     STRATEGIC_MERGE,
     TOO_MANY_REQUESTS,
     Call,
@@ -35,9 +37,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-NO_POD = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-"""The value of an Accept header that asks the API for the pod's metadata only, because kubextend
-does not read the response to the patch."""
 CALL_S = 5.0
 FIRST_PAUSE_S = 0.2
 PAUSE_S = 2.0
@@ -58,8 +57,6 @@ API_WIDE = frozenset({TOO_MANY_REQUESTS, 502, 503, 504})
 """HTTP statuses that concern the whole API: overload, or a gateway without a server. The status 500
 is not among them because it may concern one pod, such as a pod that is too large for etcd."""
 AT_ONCE = 16
-INVALID = 422
-FORBIDDEN = 403
 
 
 class Fate(Enum):
@@ -78,7 +75,7 @@ class Fate(Enum):
     fate later."""
 
 
-class Told(Protocol):
+class OnFate(Protocol):
     """The function that an ``Ungater`` calls after it removed a pod's scheduling gate, or failed.
 
     The function runs on a thread of the ungater.
@@ -150,7 +147,7 @@ class Ungater:
         *,
         at_once: int,
         may: Callable[[], bool],
-        told: Told,
+        told: OnFate,
         pauses: Pauses = Pauses(),
     ) -> None:
         self._cluster = cluster
@@ -313,14 +310,14 @@ def ungating(pod: Pod, gate: str) -> Call:
             "spec": {"schedulingGates": [{"$patch": "delete", "name": gate}]},
         },
         content_type=STRATEGIC_MERGE,
-        accept=NO_POD,
+        # Nobody reads the answer.
+        accept=ONLY_METADATA,
     )
 
 
 def _is_gone(error: RefusedError) -> bool:
     """Return whether an error means that a pod no longer exists, or another pod has its name."""
-    other_pod = error.status == INVALID and "metadata.uid" in str(error)
-    return other_pod or error.status == NOT_FOUND
+    return error.is_of_another_pod or error.status == NOT_FOUND
 
 
 def _is_about_the_pod(error: RefusedError | UnreachableError) -> bool:

@@ -27,7 +27,6 @@ log = logging.getLogger(__name__)
 MAX_WAITING = 10_000
 ATTEMPTS = 4
 JOIN_S = 2.0
-INVALID = 422
 
 
 @dataclass(slots=True)
@@ -307,9 +306,7 @@ class WriteQueue:
 
 
 def _gone(error: ClusterError) -> bool:
-    """Return whether an error means that a pod was deleted, or another pod has its name.
-
-    The API answers 422 about ``metadata.uid`` to a patch of another pod.
-    """
-    other = error.status == INVALID and "metadata.uid" in str(error)
-    return other or error.status in {NOT_FOUND, CONFLICT}
+    """Return whether an error means that a pod was deleted, or another pod has its name."""
+    if not isinstance(error, RefusedError):
+        return False
+    return error.is_of_another_pod or error.status in {NOT_FOUND, CONFLICT}

@@ -21,6 +21,7 @@ from kubextend.verbs.decision_records import (
     short,
 )
 from kubextend.verbs.filter_again import LookAgain
+from kubextend.verbs.unbound_pod_records import NOT_PERMITTED
 
 __all__ = ["API_VERSION", "DecisionReader", "Json", "ServerFacts", "waiting_json"]
 
@@ -32,7 +33,6 @@ MOST_PODS: Final = 1_000
 """The most pods of each list of an overview; a list says how many there are."""
 
 # How filter begins a note that repeats a rejection by Permit.
-_NOT_PERMITTED: Final = "a Permit plugin rejected the pod"
 
 Json = dict[str, object]
 
@@ -249,7 +249,7 @@ def _state(first: VerbCall, last: VerbCall, passed: int | None) -> str:
         return "NotBound" if last.error else "Bound"
     if last.error or first.error:
         return "Failed"
-    if passed == 0 or first.note.startswith(_NOT_PERMITTED):
+    if passed == 0 or first.note.startswith(NOT_PERMITTED):
         return "Rejected"
     return "Passed"
 

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from kubextend.verbs.unbound_pod_records import NOT_PERMITTED
+
 __all__ = ["Cause", "Explanation", "Facts", "explain"]
 
 _Json = Mapping[str, Any]
@@ -271,7 +273,7 @@ class _Story:
             return None
         if rejected := call["rejectedBy"]:
             return self._rejected_at_bind(call, rejected, call["error"])
-        if call["note"].startswith("a Permit plugin rejected the pod"):
+        if call["note"].startswith(NOT_PERMITTED):
             plugin = self._permit_plugin()
             sentence = _sentence("Permit", plugin, call["note"])
             return Explanation(Cause.PERMIT_REJECTED, sentence, plugin)

@@ -7,10 +7,10 @@ plugin that hangs stops the queue and nothing else.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Final
+from typing import Final, TypeVarTuple
 
 from kubextend import core
 from kubextend.queue.entry import State
@@ -19,6 +19,7 @@ from kubextend.queue.scheduling_queue import SchedulingQueue
 __all__ = ["QueueRunner"]
 
 _LOGGER = logging.getLogger(__name__)
+_Args = TypeVarTuple("_Args")
 
 JOIN_S: Final = 2.0
 FAULT_PAUSE_S: Final = 1.0
@@ -35,7 +36,8 @@ class QueueRunner:
     Args:
         queue: the queue, which nobody else may use.
         release: begins to remove a pod's gate; must not wait, and reports the result by
-            ``released``, ``gone``, ``refused``, ``refused_once`` or ``returned``.
+            ``tell`` and the queue's ``released``, ``forget``, ``refused``, ``refused_once`` or
+            ``returned``.
         leads: returns whether this replica is the one that releases pods.
         clock: returns the present time in monotonic seconds.
     """
@@ -67,45 +69,14 @@ class QueueRunner:
         if self._thread.is_alive():
             self._thread.join(JOIN_S)
 
-    def replace(self, pods: Iterable[core.Pod]) -> None:
-        """Give the queue a complete list of the pods that are on no node."""
-        self._inbox.put(partial(self._queue.replace, list(pods)))
+    def tell(self, change: Callable[[SchedulingQueue, *_Args], object], *args: *_Args) -> None:
+        """Make the runner's thread call a method of the queue; never wait.
 
-    def observe(self, pod: core.Pod) -> None:
-        """Give the queue a pod as the Kubernetes API shows the pod now."""
-        self._inbox.put(partial(self._queue.observe, pod))
-
-    def forget(self, uid: str) -> None:
-        """Tell the queue that the pod with this UID is on a node, or deleted."""
-        self._inbox.put(partial(self._queue.forget, uid))
-
-    def released(self, pod: core.Pod) -> None:
-        """Tell the queue that a pod's gate is removed."""
-        self._inbox.put(partial(self._queue.released, pod.uid))
-
-    def gone(self, pod: core.Pod) -> None:
-        """Tell the queue that a pod no longer exists."""
-        self._inbox.put(partial(self._queue.forget, pod.uid))
-
-    def refused(self, pod: core.Pod, why: str) -> None:
-        """Tell the queue that a pod's gate cannot be removed now."""
-        self._inbox.put(partial(self._queue.refused, pod.uid, why))
-
-    def refused_once(self, pod: core.Pod) -> None:
-        """Tell the queue that the API refused a pod's first patch, and the patch is repeated."""
-        self._inbox.put(partial(self._queue.refused_once, pod.uid))
-
-    def held_in_permit(self, pod: core.Pod) -> None:
-        """Tell the queue that a Permit plugin holds a pod for which kube-scheduler chose a node."""
-        self._inbox.put(partial(self._queue.held_in_permit, pod.uid))
-
-    def left_permit(self, pod: core.Pod) -> None:
-        """Tell the queue that Permit plugins no longer hold a pod."""
-        self._inbox.put(partial(self._queue.left_permit, pod.uid))
-
-    def returned(self, pod: core.Pod) -> None:
-        """Tell the queue that nobody tried to remove the gate of a pod given to ``release``."""
-        self._inbox.put(partial(self._queue.returned, pod.uid))
+        Args:
+            change: the method, such as ``SchedulingQueue.released``.
+            args: its arguments, such as the UID of the pod that is released.
+        """
+        self._inbox.put(partial(change, self._queue, *args))
 
     def wake(self) -> None:
         """Make the queue look for pods to release, because the Lease or a plugin's data changed."""

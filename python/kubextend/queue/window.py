@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kubextend.queue.entry import Entry, State
-from kubextend.queue.overtaken_pods import LatePods
+from kubextend.queue.late_pods import LatePods
 
 __all__ = ["VERDICTS", "Window"]
 

@@ -12,7 +12,7 @@ from kubextend.server.connection.deadlines import Deadlines
 from kubextend.server.connection.tls import ClientTlsFiles, TlsFiles
 from kubextend.server.decisions_endpoint import decision_routes
 from kubextend.server.freed_memory import keep_freed_memory
-from kubextend.server.health import Check, Health
+from kubextend.server.health import Health, HealthCheck
 from kubextend.server.listeners import Ending, Listener, Service
 from kubextend.server.memory_limit import memory_limit_bytes
 from kubextend.server.page_endpoint import page_routes
@@ -22,11 +22,11 @@ __all__ = [
     "Access",
     "ApiThreads",
     "Application",
-    "Check",
     "ClientTlsFiles",
     "Deadlines",
     "Ending",
     "Health",
+    "HealthCheck",
     "Limits",
     "Listener",
     "Service",

@@ -6,20 +6,21 @@ One ``Access`` is for people who decide on waiting pods, another for people who 
 import asyncio
 import hmac
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from starlette.datastructures import Headers
-from starlette.types import Scope, Send
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
 
 from kubextend.errors import KubextendError
 from kubextend.metrics import Family, Metrics
 from kubextend.server.connection.asgi_extension import connection_of
-from kubextend.server.reply import REFUSED, RefusedError, refuse
+from kubextend.server.reply import REFUSED, RefusedError, refuse, reply
 
-__all__ = ["Access", "TokenFile", "refuse_caller"]
+__all__ = ["Access", "CheckedEndpoint", "TokenFile", "refuse_caller"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -32,6 +33,8 @@ _LOGINS_REFUSED: Final = Family(
     ("status",),
 )
 _CHALLENGE: Final = ((b"www-authenticate", b"Bearer"),)
+
+_Answering: TypeAlias = Callable[[str, Scope, Receive], Awaitable[bytes]]
 
 
 class TokenFile:
@@ -143,6 +146,34 @@ class Access:
         shown = f"the names {', '.join(sorted(names))}" if names else "no name"
         message = f"the client's certificate has {shown}, none of {self.setting}.allowedNames"
         raise RefusedError(403, message)
+
+
+class CheckedEndpoint:
+    """The ASGI application of an endpoint that checks its caller first, and answers JSON.
+
+    Args:
+        access: decides who may call.
+        metrics: counts refusals.
+        answer: returns the body of the answer, from the caller, the ASGI request of the scope, and
+            the function that receives the body of the request; may raise RefusedError.
+    """
+
+    def __init__(self, access: Access, metrics: Metrics, answer: _Answering) -> None:
+        self._access = access
+        self._metrics = metrics
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the ASGI request of ``scope``."""
+        try:
+            who = await self._access.caller(scope, self._metrics)
+            body = await self._answer(who, scope, receive)
+        except ClientDisconnect:
+            return
+        except RefusedError as refused:
+            await refuse_caller(send, refused, self._metrics)
+        else:
+            await reply(send, 200, body)
 
 
 async def refuse_caller(send: Send, refused: RefusedError, metrics: Metrics) -> None:

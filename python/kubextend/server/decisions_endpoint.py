@@ -11,14 +11,13 @@ from typing import Final, TypeAlias
 
 import orjson
 from starlette.datastructures import QueryParams
-from starlette.requests import Request
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Scope
 
 from kubextend.decisions import DecisionReader
 from kubextend.metrics import Metrics
-from kubextend.server.access import Access, refuse_caller
-from kubextend.server.reply import RefusedError, reply
+from kubextend.server.access import Access, CheckedEndpoint
+from kubextend.server.reply import RefusedError
 
 __all__ = ["decision_routes"]
 
@@ -46,7 +45,17 @@ def decision_routes(
     busy = threading.Semaphore(_MOST_AT_ONCE)
 
     def route(where: str, read: _Read) -> Route:
-        endpoint = _Endpoint(reader, access, metrics, read, busy)
+        async def answer(_who: str, scope: Scope, _receive: Receive) -> bytes:
+            uid, query = scope["path_params"].get("uid", ""), QueryParams(scope["query_string"])
+            # Readers must not take all threads from the verbs.
+            if not busy.acquire(blocking=False):
+                raise RefusedError(503, "other readers are being answered: ask again in a second")
+            try:
+                return await asyncio.to_thread(lambda: _json(read(reader, uid, query)))
+            finally:
+                busy.release()
+
+        endpoint = CheckedEndpoint(access, metrics, answer)
         return Route(f"{prefix}{where}", endpoint, methods=["GET"])
 
     return [
@@ -57,46 +66,8 @@ def decision_routes(
     ]
 
 
-class _Endpoint:
-    """The ASGI application of one question."""
-
-    def __init__(
-        self,
-        reader: DecisionReader,
-        access: Access,
-        metrics: Metrics,
-        read: _Read,
-        busy: threading.Semaphore,
-    ) -> None:
-        self._reader = reader
-        self._access = access
-        self._metrics = metrics
-        self._read = read
-        self._busy = busy
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the ASGI request of ``scope``."""
-        try:
-            await self._access.caller(scope, self._metrics)
-            request = Request(scope, receive)
-            uid = str(request.path_params.get("uid", ""))
-            body = await self._answer(uid, request.query_params)
-        except RefusedError as refused:
-            await refuse_caller(send, refused, self._metrics)
-        else:
-            await reply(send, 200, body)
-
-    async def _answer(self, uid: str, query: QueryParams) -> bytes:
-        # Readers must not take all threads from the verbs.
-        if not self._busy.acquire(blocking=False):
-            raise RefusedError(503, "other readers are being answered: ask again in a second")
-        try:
-            return await asyncio.to_thread(self._json, uid, query)
-        finally:
-            self._busy.release()
-
-    def _json(self, uid: str, query: QueryParams) -> bytes:
-        return orjson.dumps(self._read(self._reader, uid, query), option=_TIMES, default=str)
+def _json(answer: object) -> bytes:
+    return orjson.dumps(answer, option=_TIMES, default=str)
 
 
 def _pod(reader: DecisionReader, _uid: str, query: QueryParams) -> object:

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from kubextend.metrics import Metrics, ScrapedGauge
 
-__all__ = ["Check", "Health", "health_routes"]
+__all__ = ["Health", "HealthCheck", "health_routes"]
 
 _LEAST_RENDER_GAP_S: Final = 1.0
 # Half of the connections that the health listener may have.
@@ -33,7 +33,7 @@ _CONDITIONS: Final[tuple[ScrapedGauge[dict[tuple[str, ...], bool]]]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class HealthCheck:
     """One condition of readiness or liveness.
 
     Attributes:
@@ -58,14 +58,14 @@ class Health:
 
     def __init__(
         self,
-        checks: Sequence[Check] = (),
-        alive: Sequence[Check] = (),
+        checks: Sequence[HealthCheck] = (),
+        alive: Sequence[HealthCheck] = (),
         on_shut_down: Callable[[], object] = lambda: None,
     ) -> None:
         self._shutting_down = False
         self._on_shut_down = on_shut_down
-        self._alive = (Check("ping", lambda: ""), *alive)
-        self._ready = (*self._alive, *checks, Check("shutdown", self._why_shut))
+        self._alive = (HealthCheck("ping", lambda: ""), *alive)
+        self._ready = (*self._alive, *checks, HealthCheck("shutdown", self._why_shut))
 
     def shut_down(self) -> None:
         """Fail readiness from now on; the process stays alive."""
@@ -194,7 +194,7 @@ def _is_verbose(request: Request) -> bool:
     return b"verbose" in query[:_MOST_QUERY_BYTES].replace(b"=", b"&").split(b"&")
 
 
-def _report(endpoint: str, checks: Sequence[Check], *, verbose: bool) -> tuple[int, str]:
+def _report(endpoint: str, checks: Sequence[HealthCheck], *, verbose: bool) -> tuple[int, str]:
     reasons = [(check.name, check.why_not()) for check in checks]
     failed = any(reason for _, reason in reasons)
     if not (failed or verbose):

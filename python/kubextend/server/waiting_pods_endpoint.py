@@ -6,21 +6,19 @@ pod waits.
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 import orjson
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Scope
 
 from kubextend.decisions import waiting_json
 from kubextend.framework.handle import HeldPod, HeldPods
 from kubextend.metrics import Family, Metrics
-from kubextend.server.access import Access, refuse_caller
+from kubextend.server.access import Access, CheckedEndpoint
 from kubextend.server.connection.body_reader import BodyReader
-from kubextend.server.reply import RefusedError, reply
+from kubextend.server.reply import RefusedError
 
 __all__ = ["waiting_pod_routes"]
 
@@ -52,40 +50,22 @@ def waiting_pod_routes(
         path: the prefix of the routes, the same as that of the verbs.
     """
     prefix = f"{path.rstrip('/')}/waiting-pods"
-    endpoint = partial(_Endpoint, waiting_pods, access, metrics)
+
+    def endpoint(name: str, action: _Action) -> CheckedEndpoint:
+        async def answer(who: str, scope: Scope, receive: Receive) -> bytes:
+            _refuse_another_site(scope)
+            body = await _body(scope, receive)
+            done = action(waiting_pods, who, scope["path_params"].get("uid", ""), body)
+            metrics.counter(_REQUESTS, name).inc()
+            return orjson.dumps(done, option=_TIMES)
+
+        return CheckedEndpoint(access, metrics, answer)
+
     return [
         Route(prefix, endpoint("list", _list), methods=["GET"]),
         Route(f"{prefix}/{{uid}}/allow", endpoint("allow", _allow), methods=["POST"]),
         Route(f"{prefix}/{{uid}}/reject", endpoint("reject", _reject), methods=["POST"]),
     ]
-
-
-class _Endpoint:
-    """The ASGI application of one action on waiting pods: list, allow or reject."""
-
-    def __init__(
-        self, waiting_pods: HeldPods, access: Access, metrics: Metrics, name: str, action: _Action
-    ) -> None:
-        self._waiting_pods = waiting_pods
-        self._access = access
-        self._metrics = metrics
-        self._name = name
-        self._action = action
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            who = await self._access.caller(scope, self._metrics)
-            _refuse_another_site(scope)
-            body = await _body(scope, receive)
-            uid = scope["path_params"].get("uid", "")
-            answer = self._action(self._waiting_pods, who, uid, body)
-        except ClientDisconnect:
-            return
-        except RefusedError as refused:
-            await refuse_caller(send, refused, self._metrics)
-        else:
-            self._metrics.counter(_REQUESTS, self._name).inc()
-            await reply(send, 200, orjson.dumps(answer, option=_TIMES))
 
 
 def _list(waiting_pods: HeldPods, _who: str, _uid: str, _body: bytes) -> object:

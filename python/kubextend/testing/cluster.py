@@ -439,7 +439,7 @@ class Cluster:
                 name = manifest["metadata"]["name"]
                 self._watches.apply("DELETED", kind, manifest)
                 self._node_names.remove(name)
-                self.verbs.node_deleted(name)
+                self.verbs.bind.node_deleted(name)
             else:
                 self._watches.apply("DELETED", kind, manifest)
                 self.verbs.pod_deleted(_uid(manifest))

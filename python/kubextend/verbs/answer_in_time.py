@@ -20,7 +20,7 @@ from kubextend.verbs.plugin_failures import sentence
 from kubextend.verbs.request_counts import counting
 from kubextend.verbs.verb_interface import OnJob, QuickVerb
 
-__all__ = ["Deadline"]
+__all__ = ["TimeLimitedVerb"]
 
 _Args = TypeVar("_Args")
 
@@ -50,10 +50,10 @@ class _Asked(Generic[_Args]):
             self.call.withdraw()
 
 
-class Deadline(Generic[_Args]):
+class TimeLimitedVerb(Generic[_Args]):
     """Runs a verb on threads, and answers in place of a verb that takes too long.
 
-    In place of the filter verb, for example, ``Deadline`` answers with an Error.
+    In place of the filter verb, for example, ``TimeLimitedVerb`` answers with an Error.
 
     Args:
         verb: the verb to run.

@@ -33,7 +33,7 @@ from kubextend.logs import shortened
 from kubextend.profile import PluginScores
 from kubextend.profile.run_in_progress import PluginCall, Run, current_run
 from kubextend.verbs.memory_bounded_map import KeptPods
-from kubextend.verbs.stable_reasons import Entry
+from kubextend.verbs.stable_reasons import UNKNOWN_NODE, Entry
 
 __all__ = [
     "MOST_BYTES",
@@ -71,7 +71,6 @@ _LARGE_POD_BYTES: Final = 64 << 10
 _MOST_A_SECOND: Final = 200.0
 # orjson writes integers from -_INTEGERS to below _INTEGERS, as Go's int64 has them.
 _INTEGERS: Final = 1 << 63
-_UNKNOWN_NODE: Final = "node is not in kubextend's node cache"
 _ORDER: Final[Mapping[VerbName, int]] = {"filter": 0, "preempt": 1, "prioritize": 2, "bind": 3}
 
 Summary: TypeAlias = dict[str, object]
@@ -230,7 +229,7 @@ class Verdicts(NamedTuple):
 
     def _reasons(self) -> Iterator[tuple[core.Mask, NodeVerdict]]:
         if self.unknown is not None and self.unknown.any():
-            yield self.unknown, NodeVerdict("", "", _UNKNOWN_NODE, unresolvable=True)
+            yield self.unknown, NodeVerdict("", "", UNKNOWN_NODE, unresolvable=True)
         for rejection in self.rejections:
             status = rejection.status
             hopeless = status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE

@@ -19,7 +19,14 @@ from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Code
 from kubextend.logs import shortened
 
-__all__ = ["MOST_REASONS", "MOST_REASON_CHARS", "Entry", "Reasons", "entries_of"]
+__all__ = [
+    "MOST_REASONS",
+    "MOST_REASON_CHARS",
+    "UNKNOWN_NODE",
+    "Entry",
+    "Reasons",
+    "entries_of",
+]
 
 MOST_REASONS = 8
 # kube-scheduler cuts the note of an Event at 1,024 characters; the note has every reason.
@@ -32,7 +39,7 @@ _STAYED_S = 30.0
 # kube-scheduler backs off for 10 s at most, so a change that lasts shows within a minute.
 _LOOK_AGAIN_S = 40.0
 
-_UNKNOWN = "node is not in kubextend's node cache"
+UNKNOWN_NODE = "node is not in kubextend's node cache"
 _OTHER_REASONS = "node was rejected for another reason"
 
 Entry: TypeAlias = tuple[core.Mask, str, bool]
@@ -52,7 +59,7 @@ def entries_of(unknown: core.Mask, rejections: Sequence[Rejection]) -> list[Entr
     # So few texts need no count, even with that of the unknown nodes.
     few = len(rejections) + 1 < MOST_REASONS
     reason_for = _cut if few else _at_most(MOST_REASONS)
-    entries = [(unknown, reason_for(_UNKNOWN), True)] if unknown.any() else []
+    entries = [(unknown, reason_for(UNKNOWN_NODE), True)] if unknown.any() else []
     for rejection in rejections:
         nodes = rejection.nodes & left
         left = left & ~nodes

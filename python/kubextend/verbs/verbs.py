@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from kubextend import core
 from kubextend.profile import Profile, Profiles
-from kubextend.verbs.answer_in_time import Deadline
+from kubextend.verbs.answer_in_time import TimeLimitedVerb
 from kubextend.verbs.bind import POD_DELETED, BindVerb
 from kubextend.verbs.context import Context
 from kubextend.verbs.filter import FilterVerb
@@ -44,9 +44,9 @@ class Verbs:
         self._pods = None if cluster.activator is None else cluster.pods
         self._leader = cluster.leader
         self._looked_in_term: int | None = None
-        self.filter = Deadline(FilterVerb(context), context)
-        self.prioritize = Deadline(PrioritizeVerb(context), context)
-        self.preempt = Deadline(PreemptVerb(context), context)
+        self.filter = TimeLimitedVerb(FilterVerb(context), context)
+        self.prioritize = TimeLimitedVerb(PrioritizeVerb(context), context)
+        self.preempt = TimeLimitedVerb(PreemptVerb(context), context)
         self.bind = BindVerb(context)
 
         self._served = context.settings.served
@@ -115,19 +115,6 @@ class Verbs:
         self.forget(uid)
         self.decisions.forget(uid)
 
-    def node_deleted(self, name: str) -> None:
-        """Fail the binds to a deleted node. Any thread may call; the call never blocks."""
-        self.bind.node_deleted(name)
-
-    def bindings_under_way(self) -> list[str]:
-        """Return "namespace/pod to node N" for each Binding that the API has not answered yet."""
-        return self.bind.bindings_under_way()
-
-    @property
-    def binds(self) -> bool:
-        """Whether the pod of a bind request may still be bound."""
-        return self.bind.is_busy
-
     def cease_to_lead(self, why: str) -> None:
         """Fail all binding cycles and forget all pods on no node; any thread may call.
 
@@ -136,10 +123,6 @@ class Verbs:
         self.bind.give_up(why)
         self.unplaced.forget_all()
         self._places.forget_all()
-
-    def nodes_listed(self) -> None:
-        """Fail binds to nodes missing in the last list; never blocks, on any thread."""
-        self.bind.nodes_listed()
 
     def _unschedulable_before(self) -> list[core.Pod]:
         """Return pods that an earlier process left unschedulable, at the first call when ready.

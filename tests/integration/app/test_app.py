@@ -135,9 +135,9 @@ def test_with_the_api_down_we_are_alive_and_not_ready_and_names_get_errors(
         assert down.verbs.preempt(body) == b'{"NodeNameToMetaVictims":{}}'
     text = get(down, "/metrics").text
     assert 'kubextend_node_store_nodes{store="watched"} 0.0' in text
-    assert "kubextend_node_snapshot_synced 0.0" in text
+    assert 'kubextend_reflector_synced{resource="nodes"} 0.0' in text
     # Of what never was there is no age, and 0 would say that it is fresh.
-    assert "\nkubextend_node_snapshot_age_seconds " not in text
+    assert 'kubextend_reflector_age_seconds{resource="nodes"}' not in text
 
 
 class StartsLater:

@@ -84,6 +84,14 @@ def test_a_pod_is_marked_only_when_it_was_held_for_a_while(
     marker.stop()
 
 
+def test_a_mark_is_due_two_seconds_after_the_wait_began(cluster: Cluster) -> None:
+    marker = HeldPodMarker(cluster, clock=Clock())
+    # A stopped queue has no thread that might take the mark before the test looks.
+    marker.stop()
+    marker.hold(pod("web"), "n1", ["A"])
+    assert marker._queue._writes.take() == 2.0
+
+
 def test_a_pod_that_leaves_permit_before_its_turn_is_not_marked(
     api: ScriptedApi, marker: HeldPodMarker, eventually: Callable[..., None]
 ) -> None:

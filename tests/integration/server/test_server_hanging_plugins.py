@@ -25,7 +25,7 @@ from kubextend.framework.plugin import Rejection
 from kubextend.metrics import Metrics
 from kubextend.plugins import HighCommPodFilter
 from kubextend.profile import Profile, Profiles
-from kubextend.server import Check, Health
+from kubextend.server import Health, HealthCheck
 from kubextend.verbs import Verbs
 from make_verbs import make_verbs
 
@@ -95,7 +95,7 @@ def verbs_of(plugin: Hangs, timeout_s: float = TIMEOUT_S) -> Verbs:
 
 
 def health_of(verbs: Verbs) -> Health:
-    return Health(alive=[Check("plugins", verbs.limits.breakers.why_not_alive)])
+    return Health(alive=[HealthCheck("plugins", verbs.limits.breakers.why_not_alive)])
 
 
 def filtering(body: bytes) -> bytes:

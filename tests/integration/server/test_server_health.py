@@ -2,7 +2,7 @@ import pytest
 from live_server import Connection, head, request, serving, some_verbs
 from starlette.requests import Request
 
-from kubextend.server import Check, Health
+from kubextend.server import Health, HealthCheck
 
 
 def test_alive_and_ready_from_the_start_where_nothing_is_waited_for(url: str) -> None:
@@ -23,7 +23,7 @@ def test_verbose_lists_every_check_as_kubernetes_components_do(url: str) -> None
 
 def test_a_check_that_fails_is_named_with_its_reason_and_leaves_us_alive() -> None:
     reason = ["the nodes are not listed yet"]
-    health = Health([Check("node-sync", lambda: reason[0])])
+    health = Health([HealthCheck("node-sync", lambda: reason[0])])
     with serving(some_verbs(), health=health) as url, Connection(url) as connection:
         for query in ("", "?verbose"):
             answer = connection.get(f"/readyz{query}")
@@ -39,7 +39,7 @@ def test_a_check_that_fails_is_named_with_its_reason_and_leaves_us_alive() -> No
 
 
 def test_what_is_stuck_is_neither_alive_nor_ready() -> None:
-    health = Health(alive=[Check("plugins", lambda: "2 threads are stuck")])
+    health = Health(alive=[HealthCheck("plugins", lambda: "2 threads are stuck")])
     for report, text in (
         (health.livez, "livez check failed"),
         (health.readyz, "[+]shutdown ok\nreadyz check failed"),

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from kubextend.cluster.activator import patch
+from kubextend.cluster.pod_conditions import Condition, patch
 from kubextend.cluster.write_queue import TokenBucket
 
 
@@ -19,9 +19,10 @@ def test_a_bucket_gives_its_burst_at_once_and_then_its_rate() -> None:
     assert [bucket.take() for _ in range(4)] == [0.0, 0.0, 0.0, pytest.approx(0.05)]
 
 
-def test_a_patch_names_the_uid_and_differs_by_its_generation() -> None:
+def test_a_patch_names_the_uid_and_the_time_in_utc() -> None:
     now = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=timezone(timedelta(hours=2)))
-    made = patch("uid-1", 7, now)
+    condition = Condition("kubextend.dev/Activated", "True", "NodesChanged", "may fit now")
+    made = patch("uid-1", condition, now)
     assert made == {
         "metadata": {"uid": "uid-1"},
         "status": {
@@ -30,11 +31,10 @@ def test_a_patch_names_the_uid_and_differs_by_its_generation() -> None:
                     "type": "kubextend.dev/Activated",
                     "status": "True",
                     "reason": "NodesChanged",
-                    "message": "nodes changed and may fit now (7)",
+                    "message": "may fit now",
                     "lastTransitionTime": "2026-01-02T01:04:05Z",
                 }
             ]
         },
     }
-    assert patch("uid-1", 8, now) != made
-    assert patch("uid-1", 7, now.astimezone(UTC)) == made
+    assert patch("uid-1", condition, now.astimezone(UTC)) == made

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kubextend import core
-from kubextend.cluster.activator import BURST, POD_INTERVAL_S, RATE
+from kubextend.cluster.activator import BURST, RATE
 from kubextend.cluster.api_call import Call
+from kubextend.cluster.pod_conditions import POD_INTERVAL_S
 from kubextend.cluster.write_queue import TokenBucket, WaitingWrites, Write
 from kubextend.framework.status import Status
 from kubextend.metrics import Metrics

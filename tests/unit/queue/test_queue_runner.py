@@ -10,7 +10,7 @@ import pytest
 from queue_world import Clock, Queue, pod, released
 
 from kubextend import core
-from kubextend.queue import QueueRunner, State
+from kubextend.queue import QueueRunner, SchedulingQueue, State
 from kubextend.queue import queue_runner as runner_module
 from kubextend.queue import scheduling_queue as queue_module
 
@@ -74,7 +74,7 @@ def test_a_replica_that_does_not_lead_waits_for_no_pod_longer_than_the_leader(
     turned: Running,
 ) -> None:
     turned.leads = False
-    turned.runner.replace([pod("a"), released("b")])
+    turned.runner.tell(SchedulingQueue.replace, [pod("a"), released("b")])
     assert turned.runner.turn(0) == runner_module.FOLLOWER_LOOKS_S
     assert turned.runner.counts()[State.RELEASED] == 1
     turned.queue.clock.pass_s(60.0)
@@ -84,18 +84,21 @@ def test_a_replica_that_does_not_lead_waits_for_no_pod_longer_than_the_leader(
 
 def test_what_is_told_leads_to_releases_on_one_thread(running: Running) -> None:
     runner = running.runner
-    runner.replace([pod("a"), pod("b", second=1), pod("c", second=2), pod("d", second=3)])
+    runner.tell(
+        SchedulingQueue.replace,
+        [pod("a"), pod("b", second=1), pod("c", second=2), pod("d", second=3)],
+    )
     eventually(lambda: running.released == ["a"])
-    runner.released(pod("a"))
-    runner.forget("uid-a")
+    runner.tell(SchedulingQueue.released, "uid-a")
+    runner.tell(SchedulingQueue.forget, "uid-a")
     eventually(lambda: running.released == ["a", "b"])
-    runner.refused(pod("b"), "no")
+    runner.tell(SchedulingQueue.refused, "uid-b", "no")
     eventually(lambda: running.released == ["a", "b", "c"])
-    runner.gone(pod("c"))
+    runner.tell(SchedulingQueue.forget, "uid-c")
     eventually(lambda: running.released == ["a", "b", "c", "d"])
-    runner.returned(pod("d"))
+    runner.tell(SchedulingQueue.returned, "uid-d")
     eventually(lambda: running.released[4:] == ["d"])
-    runner.observe(released("d", node="n1"))
+    runner.tell(SchedulingQueue.observe, released("d", node="n1"))
     eventually(lambda: runner.counts()[State.RELEASING] == 0)
     assert running.threads == {"kubextend-queue"}
 
@@ -103,15 +106,15 @@ def test_what_is_told_leads_to_releases_on_one_thread(running: Running) -> None:
 def test_who_does_not_lead_follows_and_releases_nothing(turned: Running) -> None:
     turned.leads = False
     runner = turned.runner
-    runner.observe(pod("a"))
-    runner.observe(pod("b", second=1))
+    runner.tell(SchedulingQueue.observe, pod("a"))
+    runner.tell(SchedulingQueue.observe, pod("b", second=1))
     runner.turn(0)
     assert runner.counts()[State.READY] == 2
     assert turned.released == []
-    runner.observe(released("a"))
+    runner.tell(SchedulingQueue.observe, released("a"))
     runner.turn(0)
     assert runner.counts()[State.RELEASED] == 1
-    runner.forget("uid-a")
+    runner.tell(SchedulingQueue.forget, "uid-a")
     runner.turn(0)
     assert turned.released == []
     turned.leads = True
@@ -122,7 +125,7 @@ def test_who_does_not_lead_follows_and_releases_nothing(turned: Running) -> None
 
 def test_the_thread_asks_whether_it_leads_before_it_releases(running: Running) -> None:
     running.leads = False
-    running.runner.observe(pod("a"))
+    running.runner.tell(SchedulingQueue.observe, pod("a"))
     eventually(lambda: running.asked >= 1 or running.released)
     running.runner.wake()
     # Whoever asks a second time is through with the first time.
@@ -135,13 +138,13 @@ def test_the_thread_asks_whether_it_leads_before_it_releases(running: Running) -
 
 def test_who_does_not_lead_looks_again_without_being_told(turned: Running) -> None:
     turned.leads = False
-    turned.runner.observe(pod("a"))
+    turned.runner.tell(SchedulingQueue.observe, pod("a"))
     assert turned.runner.turn(0) == 1.0
 
 
 def test_a_turn_says_when_time_alone_may_release_the_next(turned: Running) -> None:
     turned.queue.holds["a"] = "for a moment"
-    turned.runner.observe(pod("a"))
+    turned.runner.tell(SchedulingQueue.observe, pod("a"))
     assert turned.runner.turn(0) == 1.0
     del turned.queue.holds["a"]
     turned.queue.clock.pass_s(0.9)
@@ -163,7 +166,7 @@ def test_the_thread_wakes_when_time_alone_may_release_the_next(
 ) -> None:
     monkeypatch.setattr(queue_module, "FIRST_PAUSE_S", 0.01)
     running.queue.holds["a"] = "for a moment"
-    running.runner.observe(pod("a"))
+    running.runner.tell(SchedulingQueue.observe, pod("a"))
     eventually(lambda: running.runner.counts()[State.HELD] == 1)
     del running.queue.holds["a"]
     running.queue.clock.pass_s(1)
@@ -175,17 +178,17 @@ def test_a_fault_in_what_is_told_does_not_end_it(running: Running) -> None:
         raise ZeroDivisionError
 
     running.runner._inbox.put(broken)
-    running.runner.observe(pod("a"))
+    running.runner.tell(SchedulingQueue.observe, pod("a"))
     eventually(lambda: running.released == ["a"])
 
 
 def test_after_a_fault_it_goes_on_soon_without_being_told(turned: Running) -> None:
     turned.faults.append(ZeroDivisionError())
-    turned.runner.observe(pod("a"))
+    turned.runner.tell(SchedulingQueue.observe, pod("a"))
     assert turned.runner.turn(0) == 1.0
     assert turned.released == []
-    turned.runner.refused(pod("a"), "it failed")
-    turned.runner.observe(pod("b"))
+    turned.runner.tell(SchedulingQueue.refused, "uid-a", "it failed")
+    turned.runner.tell(SchedulingQueue.observe, pod("b"))
     turned.runner.turn(0)
     assert turned.released == ["b"]
 
@@ -204,7 +207,7 @@ def test_a_plugin_that_hangs_is_told_of_after_a_minute() -> None:
     runner = QueueRunner(queue, released_pods.append, lambda: True, clock)
     runner.start()
     assert runner.why_not_alive() == ""
-    runner.observe(pod("a"))
+    runner.tell(SchedulingQueue.observe, pod("a"))
     assert entered.wait(PATIENCE_S)
     clock.pass_s(59)
     assert runner.why_not_alive() == ""
@@ -218,7 +221,7 @@ def test_a_plugin_that_hangs_is_told_of_after_a_minute() -> None:
 
 
 def test_nothing_is_released_once_it_is_stopped(turned: Running) -> None:
-    turned.runner.observe(pod("a"))
+    turned.runner.tell(SchedulingQueue.observe, pod("a"))
     turned.runner.stop()
     turned.runner.turn(0)
     assert turned.runner.counts()[State.READY] == 1
@@ -240,7 +243,7 @@ def test_stop_returns_when_the_release_that_is_under_way_is_over(
 
     running = Running(Queue(why_held=slow))
     running.runner.start()
-    running.runner.observe(pod("a"))
+    running.runner.tell(SchedulingQueue.observe, pod("a"))
     assert entered.wait(PATIENCE_S)
     running.runner.stop()
     assert running.released == ["a"]

@@ -11,7 +11,7 @@ from queue_world import Clock, Queue, pod, released
 
 from kubextend import core
 from kubextend.cluster import Election, LeaseName, UnreachableError
-from kubextend.queue import QueueRunner
+from kubextend.queue import QueueRunner, SchedulingQueue
 
 if TYPE_CHECKING:
     from kubextend.cluster.api_call import Call
@@ -88,7 +88,10 @@ class World:
 
     def run(self) -> None:
         """Every pod is bound, and the lease lapses as often as it is to; never stuck meanwhile."""
-        self.runner.replace([pod(name, second=int(name[1:])) for name in sorted(self.waiting)])
+        self.runner.tell(
+            SchedulingQueue.replace,
+            [pod(name, second=int(name[1:])) for name in sorted(self.waiting)],
+        )
         lapse_at_s = self._soon()
         while self.waiting or self.lapses < LAPSES:
             if self.clock() >= lapse_at_s and self.lapses < LAPSES and self.election.leads:
@@ -130,7 +133,7 @@ class World:
         for name in _due(self._binds, self.clock()):
             self.waiting.remove(name)
             self.bound.append(name)
-            self.runner.forget(f"uid-{name}")
+            self.runner.tell(SchedulingQueue.forget, f"uid-{name}")
             self._moved_at_s = self.clock()
 
     def _patch(self, made: core.Pod) -> None:
@@ -139,10 +142,10 @@ class World:
     def _answer(self, made: core.Pod) -> None:
         """As the ungater does: nothing is patched unless we lead."""
         if not self.election.leads:
-            self.runner.returned(made)
+            self.runner.tell(SchedulingQueue.returned, made.uid)
             return
-        self.runner.released(made)
-        self.runner.observe(released(made.name))
+        self.runner.tell(SchedulingQueue.released, made.uid)
+        self.runner.tell(SchedulingQueue.observe, released(made.name))
         self._binds.append((self.clock() + self.rng.uniform(0.0, 1.0), made.name))
         self._moved_at_s = self.clock()
 

@@ -82,7 +82,7 @@ class World:
     def delete(self) -> None:
         """As the watch tells of it."""
         self.watched.store.apply(watch_event("DELETED", node("n")))
-        self.verbs.node_deleted("n")
+        self.verbs.bind.node_deleted("n")
 
     def recreate(self) -> None:
         self.delete()
@@ -91,7 +91,7 @@ class World:
     def relist(self, uid: str) -> None:
         """The watch broke off, and a list shows a node of this name."""
         self.watched.listing(of_uid("n", uid), node("other"))
-        self.verbs.nodes_listed()
+        self.verbs.bind.nodes_listed()
 
     def cordon(self) -> None:
         cordoned = of_uid("n", "1") | {"spec": {"unschedulable": True}}
@@ -130,8 +130,8 @@ HAPPENS: list[tuple[Callable[[World], object], str]] = [
     (lambda world: world.relist("1"), ""),
     (World.cordon, CORDONED),
     (lambda world: world.watched.store.replace(b'{"items":[]}'), NOT_KNOWN),
-    (lambda world: world.verbs.node_deleted("other"), ""),
-    (lambda world: world.verbs.nodes_listed(), ""),
+    (lambda world: world.verbs.bind.node_deleted("other"), ""),
+    (lambda world: world.verbs.bind.nodes_listed(), ""),
 ]
 
 
@@ -156,7 +156,7 @@ def test_a_held_pod_whose_node_goes_is_sent_back_at_once_and_tried_again(told_by
         elif told_by == "list":
             # The watch broke off meanwhile, and the new list lacks the node.
             world.watched.listing(node("other"))
-            world.verbs.nodes_listed()
+            world.verbs.bind.nodes_listed()
         else:
             world.relist("2")
             world.relist("1")
@@ -204,14 +204,14 @@ def test_a_binding_is_under_way_until_the_api_has_answered(error: str) -> None:
     under_way = []
 
     def answer(*_: object, **__: object) -> None:
-        under_way.append(world.verbs.bindings_under_way())
+        under_way.append(world.verbs.bind.bindings_under_way())
         if error:
             raise ClusterError(error)
 
     world.binder.bind = answer  # type: ignore[method-assign]
     assert asyncio.run(world.bind()) == error
     assert under_way == [["ml/pod to node n"]]
-    assert world.verbs.bindings_under_way() == []
+    assert world.verbs.bind.bindings_under_way() == []
 
 
 TAINT = "node.kubernetes.io/unschedulable"

@@ -159,7 +159,7 @@ def test_held_pods_are_given_up_with_the_lead_after_unreserve() -> None:
         async with asyncio.timeout(PATIENT_S):
             bind = asyncio.create_task(world.bind())
             await world.holds_one()
-            assert world.verbs.binds
+            assert world.verbs.bind.is_busy
             world.leader.loses()
             world.verbs.cease_to_lead(NOT_LEADER)
             return await bind
@@ -168,16 +168,16 @@ def test_held_pods_are_given_up_with_the_lead_after_unreserve() -> None:
     assert world.filter()["Error"] == ""
     assert asyncio.run(scenario()) == NOT_LEADER
     assert world.steps.calls[-2:] == ["reserve", "unreserve"]
-    assert (world.assumed, world.binder.bound, world.verbs.binds) == ([], [], False)
+    assert (world.assumed, world.binder.bound, world.verbs.bind.is_busy) == ([], [], False)
 
 
 def test_a_bind_counts_as_under_way_before_its_cycle_begins() -> None:
     under_way: list[bool] = []
-    world = World(on_pre_filter=lambda: under_way.append(world.verbs.binds))
+    world = World(on_pre_filter=lambda: under_way.append(world.verbs.bind.is_busy))
     # Without a filter call before, bind runs PreFilter itself.
     assert asyncio.run(world.bind()) == ""
     assert under_way[0]
-    assert not world.verbs.binds
+    assert not world.verbs.bind.is_busy
 
 
 @pytest.mark.parametrize("wins_again", [False, True])

@@ -1,6 +1,5 @@
 from verb_world import Needs, Watched, counted, full_request, node, verbs_of
 
-from kubextend.cluster import NODE_SNAPSHOT
 from kubextend.metrics import Metrics
 from kubextend.server.verb_endpoint import DURATION
 from kubextend.verbs.kept_between_calls import NODE_STORE
@@ -24,31 +23,14 @@ def test_two_instances_share_nothing() -> None:
     assert counted(other, "kubextend_verb_requests_total", **labels) == 0
 
 
-def test_stores_and_the_snapshot_are_read_when_scraped() -> None:
+def test_stores_are_read_when_scraped() -> None:
     metrics = Metrics()
-    watched = Watched(synced=False)
+    watched = Watched()
     metrics.scrape(NODE_STORE, watched.store.stats, store="watched")
-    metrics.scrape(NODE_SNAPSHOT, lambda: watched)  # type: ignore[arg-type,misc]
 
-    def value(name: str, **labels: str) -> float | None:
-        return metrics.registry.get_sample_value(name, labels)
+    def nodes() -> float | None:
+        return metrics.registry.get_sample_value("kubextend_node_store_nodes", {"store": "watched"})
 
-    assert value("kubextend_node_store_nodes", store="watched") == 0
-    assert value("kubextend_node_snapshot_synced") == 0
+    assert nodes() == 0
     watched.listing(node("a"), node("b"))
-    watched.synced = True
-    assert value("kubextend_node_store_nodes", store="watched") == 2
-    assert value("kubextend_node_snapshot_synced") == 1
-    assert value("kubextend_node_snapshot_age_seconds") == 0
-
-
-def test_a_snapshot_that_never_heard_of_the_api_has_no_age() -> None:
-    class Silent:
-        synced = False
-
-        def age_s(self) -> float | None:
-            return None
-
-    metrics = Metrics()
-    metrics.scrape(NODE_SNAPSHOT, Silent)  # type: ignore[arg-type]
-    assert metrics.registry.get_sample_value("kubextend_node_snapshot_age_seconds") is None
+    assert nodes() == 2

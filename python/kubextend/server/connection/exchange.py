@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from starlette.types import ASGIApp, Message, Scope
 
-from kubextend.server.connection.phases import Answer
+from kubextend.server.connection.phases import AnswerPhase
 from kubextend.server.reply import RefusedError, refuse
 
 __all__ = ["Carrier", "Exchange"]
@@ -96,7 +96,7 @@ class Exchange:
         self._body_is_taken = False
         self._news: asyncio.Event | None = None
         self._head = b""
-        self.answer = Answer.DUE
+        self.answer = AnswerPhase.DUE
         self.body_is_complete = False
         self.keep_alive = keep_alive
         self.held_bytes = held_bytes
@@ -132,7 +132,7 @@ class Exchange:
 
     def withdraw(self) -> None:
         """Write nothing more of the answer, and tell the application that the client is gone."""
-        self.answer = Answer.UNWANTED
+        self.answer = AnswerPhase.UNWANTED
         self._tell()
 
     async def run(self) -> None:
@@ -149,11 +149,11 @@ class Exchange:
         except BaseException:
             # An application may raise SystemExit, and a panic of the core is a BaseException.
             _LOGGER.exception("%s %s failed", self._scope["method"], self._scope["path"])
-        if self.answer is Answer.DUE:
+        if self.answer is AnswerPhase.DUE:
             self.keep_alive = False
             failed = "kubextend failed internally; its log says where"
             await refuse(self.send, refused or RefusedError(500, failed))
-        elif self.answer is Answer.BEGUN:
+        elif self.answer is AnswerPhase.BEGUN:
             self._carrier.abort()
 
     async def receive(self) -> Message:
@@ -172,14 +172,14 @@ class Exchange:
 
     def allow_body(self) -> None:
         """Send 100 Continue to a client that waits for it before it sends the body."""
-        if self._expects_continue and self.answer is Answer.DUE:
+        if self._expects_continue and self.answer is AnswerPhase.DUE:
             self._expects_continue = False
             self._carrier.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     async def send(self, message: Message) -> None:
         """Send an ASGI message of the answer, after the client read most of the earlier bytes."""
         await self._carrier.writable()
-        if self.answer is Answer.UNWANTED:
+        if self.answer is AnswerPhase.UNWANTED:
             return
         if message["type"] == "http.response.start":
             self._begin(message["status"], message["headers"])
@@ -212,7 +212,7 @@ class Exchange:
         if self._scope["method"] == "HEAD":
             self._unsent_bytes = None
         self._head = b"%b%b\r\n" % (_STATUS_LINES[status], text)
-        self.answer = Answer.BEGUN
+        self.answer = AnswerPhase.BEGUN
 
     def _write_body(self, piece: bytes | bytearray | memoryview, *, last: bool) -> None:
         if self._unsent_bytes is not None:
@@ -226,13 +226,13 @@ class Exchange:
         if any(pieces):
             self._carrier.write(*pieces)
         if last:
-            self.answer = Answer.COMPLETE
+            self.answer = AnswerPhase.COMPLETE
             self._tell()
             self._carrier.answered()
 
     @property
     def _is_over(self) -> bool:
-        return self.answer is Answer.COMPLETE or self.answer is Answer.UNWANTED
+        return self.answer is AnswerPhase.COMPLETE or self.answer is AnswerPhase.UNWANTED
 
     @property
     def _has_body_news(self) -> bool:

@@ -25,7 +25,7 @@ from kubextend.server.connection.body_reader import BodyReceiver
 from kubextend.server.connection.bytes_in_flight import BytesInFlight
 from kubextend.server.connection.deadlines import Deadline, Deadlines
 from kubextend.server.connection.exchange import Exchange
-from kubextend.server.connection.phases import Answer, Reading
+from kubextend.server.connection.phases import AnswerPhase, Reading
 from kubextend.server.connection.request_bytes import (
     FREE_BYTES,
     MOST_FRAMING_BYTES,
@@ -276,7 +276,7 @@ class HttpConnection(asyncio.Protocol):
         """
         self._bytes.data(len(body))
         exchange = self._incoming
-        if exchange is None or exchange.answer is Answer.COMPLETE:
+        if exchange is None or exchange.answer is AnswerPhase.COMPLETE:
             if not self._bytes.drop(len(body)):
                 self._transport.close()
             return
@@ -531,7 +531,7 @@ class HttpConnection(asyncio.Protocol):
     def _answer_is_begun(self) -> bool:
         """Return whether the request that is being read already has an answer, or a part of one."""
         incoming = self._incoming
-        return incoming is not None and incoming.answer in {Answer.BEGUN, Answer.COMPLETE}
+        return incoming is not None and incoming.answer in {AnswerPhase.BEGUN, AnswerPhase.COMPLETE}
 
     def _end_in_answer(self) -> None:
         if self._exchanges:

@@ -2,7 +2,7 @@
 
 from enum import Enum, auto
 
-__all__ = ["Answer", "Reading"]
+__all__ = ["AnswerPhase", "Reading"]
 
 
 class Reading(Enum):
@@ -18,7 +18,7 @@ class Reading(Enum):
     """No request: the connection ends after the last answer, and drops bytes that still come."""
 
 
-class Answer(Enum):
+class AnswerPhase(Enum):
     """How far the answer to one request is."""
 
     DUE = auto()
