@@ -963,11 +963,19 @@ class PodSnapshot:
         Returns: int64, shape ``(len(nodes),)``; cpu in milli-CPUs, others in units; for the
         resource ``pods`` the number of pods.
         """
-    def requested_in(self, namespace: str) -> dict[str, int]:
+    def requested_in(
+        self, namespace: str, only: set[str] | frozenset[str] | None = None
+    ) -> dict[str, int]:
         """Return the sums of what the pods of a namespace request on all nodes.
 
         Pods that are nominated to a node do not count: ``nominated_pods`` returns them. kubextend
-        remembers the sums by node, and sums a node's pods again only after they have changed.
+        remembers the sums, and adds or subtracts only the pods that have come or gone since.
+
+        Args:
+            namespace: the namespace.
+            only: the resources of interest, because tenants may name thousands in their pods. Of
+                all other resources, only the first by name is returned of which the sum is above
+                0. None: all resources.
 
         Returns: amounts by resource; cpu in milli-CPUs, others in units. A resource of which the
             pods request nothing is left out.

@@ -72,6 +72,10 @@ class _Quota:
             None if most is None else _amounts(most),
         )
 
+    def names(self) -> set[str]:
+        """Return the resources that the ElasticQuota names."""
+        return {*self.min, *(self.max or {})}
+
     def over_max(self, used: _Amounts, request: _Amounts) -> str:
         """Return a resource of which used and requested exceed ``max`` together; "" if none."""
         if self.max is None:
@@ -93,12 +97,15 @@ class _Quotas:
         unclear: the Error for pods of each namespace with several ElasticQuotas, or with one that
             cannot be read.
         min: the sum of ``spec.min``.
+        named: the resources that any ElasticQuota names. Of all others, none may be used at all if
+            the sum of ``min`` is to suffice, so one of them decides as much as thousands.
     """
 
     objects: Sequence[KubeObject]
     of: Mapping[str, _Quota]
     unclear: Mapping[str, Status]
     min: _Amounts
+    named: frozenset[str]
 
     @classmethod
     def read(cls, objects: Sequence[KubeObject]) -> Self:
@@ -118,7 +125,9 @@ class _Quotas:
             except (ValueError, TruncatedObjectError) as error:
                 where = f"{namespace}/{name}: {error!s:.200}"
                 unclear[namespace] = Status.error(f"ElasticQuota cannot be read: {where}", where)
-        return cls(objects, of, unclear, _sum(quota.min for quota in of.values()))
+        resources = {*_ALWAYS_LIMITED}.union(*(quota.names() for quota in of.values()))
+        least = _sum(quota.min for quota in of.values())
+        return cls(objects, of, unclear, least, frozenset(resources))
 
     def limits(self, namespace: str) -> bool:
         """Return whether a namespace has an ElasticQuota, be it one that cannot be read."""
@@ -180,12 +189,15 @@ class CapacityScheduling:
             return None
         mine, everybodys = Counter(pod.requests), Counter(pod.requests)
         up_to_min: dict[str, _Amounts] = {}
+        used_in: dict[str, _Amounts] = {}
         for other in pods.nominated_pods():
             quota = quotas.of.get(other.namespace)
             if quota is None or other.uid == pod.uid:
                 continue
             if other.namespace != pod.namespace:
-                used = _used(pods, quota)
+                used = used_in.get(other.namespace)
+                if used is None:
+                    used = used_in[other.namespace] = _used(pods, quota, quotas.named)
                 if _over_min(used, quota.min):
                     continue
                 try:
@@ -238,12 +250,14 @@ def _verdict(
     if pod.namespace in quotas.unclear:
         return quotas.unclear[pod.namespace]
     quota = quotas.of[pod.namespace]
-    used = pods.requested_in(pod.namespace)
+    used = pods.requested_in(pod.namespace, quotas.named)
     if resource := quota.over_max(used, mine):
         asked = used.get(resource, 0) + mine.get(resource, 0)
         most = (quota.max or {}).get(resource, 0)
         return Status.unschedulable(_OVER_MAX, f"{resource} would be {asked} of {most}")
-    others = (_used(pods, other) for other in quotas.of.values() if other is not quota)
+    others = (
+        _used(pods, other, quotas.named) for other in quotas.of.values() if other is not quota
+    )
     total = _sum((used, everybodys, *others))
     if resource := _over_min(total, quotas.min):
         detail = f"{resource} would be {total[resource]} of {quotas.min.get(resource, 0)}"
@@ -279,13 +293,13 @@ def _over_min(used: _Amounts, least: _Amounts) -> str:
     return _first(resource for resource in used if used[resource] > least.get(resource, 0))
 
 
-def _used(pods: core.PodSnapshot, quota: _Quota) -> _Amounts:
-    """Return what the pods of another namespace use.
+def _used(pods: core.PodSnapshot, quota: _Quota, named: frozenset[str]) -> _Amounts:
+    """Return what the pods of another namespace use of the named resources and of one other.
 
     A tenant may make a pod whose requests are too large to be kept. Its namespace then counts as
     using its ``min``, so that no other namespace has to wait for the tenant.
     """
     try:
-        return pods.requested_in(quota.namespace)
+        return pods.requested_in(quota.namespace, named)
     except TruncatedPodError:
         return quota.min

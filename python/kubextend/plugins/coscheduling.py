@@ -460,7 +460,8 @@ class Gangs:
         if group.waiting:
             group.roster = self._listed(key, group)
         gives_up = self._handle.waiting_pods.gives_up
-        about_to = {uid for uid in group.permitted if not gives_up(uid)}
+        # A thread that lists may change the set meanwhile; to copy a set is one step.
+        about_to = {uid for uid in set(group.permitted) if not gives_up(uid)}
         return len(about_to | self._roster(key, group).bound) >= min_available
 
     def _needs_no_more(self, key: _Key, pod: core.Pod, group: _Group) -> bool:

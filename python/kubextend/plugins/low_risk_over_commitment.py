@@ -182,18 +182,30 @@ def _probability(mean: float, deviation: float, threshold: float) -> float:
     if variance <= 0 or variance >= mean * (1 - mean):
         return 0.0
     total = max(mean * (1 - mean) / variance - 1, math.ulp(0.0))
-    return incomplete_beta(threshold, mean * total, (1 - mean) * total)
+    try:
+        return incomplete_beta(threshold, mean * total, (1 - mean) * total)
+    except OverflowError:
+        # Of a load that hardly varies, rounding leaves nothing; a normal distribution is as near.
+        return 0.5 * math.erfc((mean - threshold) / (deviation * math.sqrt(2)))
 
 
 def incomplete_beta(x: float, a: float, b: float) -> float:
     """Return the regularised incomplete beta function, 0..1, for x in 0..1 and a, b above 0.
 
+    Raises: OverflowError: a and b are so large that rounding leaves nothing of the result.
     Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.5.8
     """
     if x <= 0 or x >= 1:
         return float(x >= 1)
-    if x > (a + 1) / (a + b + 2):
-        return 1 - incomplete_beta(1 - x, b, a)
+    # By rounding, both x and 1 - x may be above their bounds: only one of them is turned round.
+    if turned := x > (a + 1) / (a + b + 2):
+        x, a, b = 1 - x, b, a
+    below = 1.0 if x >= 1 else _below(x, a, b)
+    return 1 - below if turned else below
+
+
+def _below(x: float, a: float, b: float) -> float:
+    """Return the incomplete beta function where its continued fraction converges fast."""
     scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     front = math.exp(scale + a * math.log(x) + b * math.log1p(-x)) / a
     return min(max(front * _continued_fraction(x, a, b), 0.0), 1.0)

@@ -135,9 +135,10 @@ class NetworkOverhead:
         if not any(any(dependency.counts) for dependency in found):
             return [_Total()] * len(nodes)
         costs = self._costs()
-        places, own = _places(every), Counter[str]()
+        # Each read of ``names`` makes a list of all nodes.
+        names, places, own = every.names, _places(every), Counter[str]()
         for dependency in found:
-            own.update({every.names[at]: n for at, n in enumerate(dependency.counts) if n})
+            own.update({names[at]: n for at, n in enumerate(dependency.counts) if n})
         pods_at = [(each.max_cost, _by_place(each.counts, places)) for each in found]
         of_place: dict[Place, _Total] = {}
         totals = []

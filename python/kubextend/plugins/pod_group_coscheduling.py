@@ -111,15 +111,16 @@ class PodGroupCoscheduling(Gangs):
             return "nodes"
         label = self._args.pod_group_label
         pods = self._handle.labelled_pods(pod.namespace, label, group, state)
+        names = nodes.names
+        # Most pods of a large group may be on no node, and count nowhere.
+        placed = [(each.node_name, each) for each in pods if each.node_name]
         for resource, wanted in least.items():
             own = Counter[str]()
-            for each in pods:
-                own[each.node_name] += 1 if resource == "pods" else each.request(resource)
+            for name, each in placed:
+                own[name] += 1 if resource == "pods" else each.request(resource)
             room = nodes.allocatable(resource)
             used = nodes.pods.requested(nodes, resource)
-            left = sum(
-                max(room[row] - used[row] + own[name], 0) for row, name in enumerate(nodes.names)
-            )
+            left = sum(max(room[row] - used[row] + own[name], 0) for row, name in enumerate(names))
             if left < wanted:
                 return f"{resource}: {left} of {wanted}"
         return ""

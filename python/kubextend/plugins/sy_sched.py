@@ -24,6 +24,8 @@ _PROFILES: Final = "security-profiles-operator.x-k8s.io/v1beta1/seccompprofiles"
 _ANNOTATION: Final = "seccomp.security.alpha.kubernetes.io"
 _ALLOWED: Final = frozenset({"SCMP_ACT_ALLOW", "SCMP_ACT_LOG"})
 _MOST_PODS: Final = 200_000
+# A tenant may name thousands in one pod, and each is looked up.
+_MOST_PROFILES: Final = 32
 
 ProfileName: TypeAlias = tuple[str, str]
 """The namespace and the name of a SeccompProfile."""
@@ -144,7 +146,10 @@ def _beyond(own: int, there: Mapping[int, int]) -> int:
 
 
 def _in_spec(pod: core.Pod) -> frozenset[ProfileName]:
-    """Return the profiles that a pod's spec names; none if kubextend does not keep the spec."""
+    """Return the profiles that a pod's spec names.
+
+    There are none if kubextend does not keep the spec, or if it names more than 32.
+    """
     try:
         raw = pod.raw
     except TruncatedPodError:
@@ -152,16 +157,29 @@ def _in_spec(pod: core.Pod) -> frozenset[ProfileName]:
     if b"Localhost" not in raw:
         return frozenset()
     spec = json.loads(raw).get("spec") or {}
-    return frozenset(_names(_paths([spec, *(spec.get("containers") or [])])))
+    return _few(_names(_paths([spec, *(spec.get("containers") or [])])))
 
 
 def _in_annotations(pod: core.Pod) -> frozenset[ProfileName]:
-    """Return the profiles in a pod's annotations; none if kubextend does not keep these."""
+    """Return the profiles in a pod's annotations.
+
+    There are none if kubextend does not keep the annotations, or if they name more than 32.
+    """
     try:
         annotations = pod.annotations
     except TruncatedPodError:
         return frozenset()
-    return frozenset(_names(path for key, path in annotations.items() if _ANNOTATION in key))
+    return _few(_names(path for key, path in annotations.items() if _ANNOTATION in key))
+
+
+def _few(names: Iterable[ProfileName]) -> frozenset[ProfileName]:
+    """Return the profiles of these names; none if there are more than 32."""
+    found: set[ProfileName] = set()
+    for name in names:
+        found.add(name)
+        if len(found) > _MOST_PROFILES:
+            return frozenset()
+    return frozenset(found)
 
 
 def _paths(with_contexts: Iterable[Mapping[str, Any]]) -> Iterator[str]:

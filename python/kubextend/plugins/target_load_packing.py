@@ -4,6 +4,7 @@ Source: kubernetes-sigs/scheduler-plugins pkg/trimaran/targetloadpacking
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -87,6 +88,8 @@ class TargetLoadPacking:
         self._handle = handle
         self._default_milli = _milli(args.default_requests.cpu)
         self._metric = NodeMetric(args, utilization_query(args), handle, self.name)
+        # By UID, the generation and the predicted use of the pods that the last measurement lacks.
+        self._seen: dict[str, tuple[int, int]] = {}
 
     def start(self) -> None:
         """Begin to query Prometheus in the background for the nodes' CPU use."""
@@ -105,6 +108,7 @@ class TargetLoadPacking:
         # The measurement lacks pods that are bound and did not start, or started lately.
         late = {} if pods is None else pods.started_after(nodes, since)
         of_pod = self.predicted_milli(pod)
+        of_late = self._predicted(late)
         scores = []
         capacities = nodes.allocatable("cpu")
         for row, (node, capacity) in enumerate(zip(nodes.names, capacities, strict=True)):
@@ -112,11 +116,30 @@ class TargetLoadPacking:
             if percent < 0 or capacity <= 0:
                 scores.append(self._args.fallback_score)
                 continue
-            added = of_pod + sum(map(self.predicted_milli, late.get(row, ())))
+            added = of_pod + of_late.get(row, 0)
             used = percent / _PERCENT * capacity
             expected = _PERCENT * (used + added) / capacity
             scores.append(target_score(expected, self._args.target_utilization))
         return scores
+
+    def _predicted(self, late: Mapping[int, Sequence[core.Pod]]) -> dict[int, int]:
+        """Return the milli-CPUs that the pods of each row are expected to use together.
+
+        A pod may have thousands of containers, so each pod is looked at once, and again after a
+        change of its spec.
+        """
+        known, seen = self._seen, dict[str, tuple[int, int]]()
+        sums: dict[int, int] = {}
+        for row, pods in late.items():
+            for pod in pods:
+                uid, generation = pod.uid, pod.generation
+                kept = known.get(uid)
+                if kept is None or kept[0] != generation:
+                    kept = (generation, self.predicted_milli(pod))
+                seen[uid] = kept
+                sums[row] = sums.get(row, 0) + kept[1]
+        self._seen = seen
+        return sums
 
     def predicted_milli(self, pod: core.Pod) -> int:
         """Return the milli-CPUs that a pod is expected to use.

@@ -993,9 +993,17 @@ proptest! {
                 for (resource, amount) in amounts.filter(|(_, amount)| *amount != 0) {
                     *expected.entry(resource.to_string()).or_default() += amount;
                 }
-                let ours = snapshot.requested_in(namespace).expect("all is kept");
+                let ours = snapshot.requested_in(namespace, None).expect("all is kept");
                 let ours: BTreeMap<String, i64> = ours.iter().map(|(of, sum)| (of.to_string(), sum)).collect();
-                prop_assert_eq!(ours, expected);
+                prop_assert_eq!(&ours, &expected);
+                for only in [BTreeSet::new(), BTreeSet::from(["cpu".to_owned()])] {
+                    let some = snapshot.requested_in(namespace, Some(&only)).expect("all is kept");
+                    let some: BTreeMap<String, i64> = some.iter().map(|(of, sum)| (of.to_string(), sum)).collect();
+                    let (mut wanted, others): (BTreeMap<String, i64>, BTreeMap<String, i64>) =
+                        expected.clone().into_iter().partition(|(of, _)| only.contains(of));
+                    wanted.extend(others.into_iter().find(|(_, sum)| *sum > 0));
+                    prop_assert_eq!(some, wanted);
+                }
             }
         }
     }

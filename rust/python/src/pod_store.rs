@@ -239,8 +239,14 @@ impl PyPodSnapshot {
         int64::view(py, &values)
     }
 
-    fn requested_in<'py>(&self, py: Python<'py>, namespace: &str) -> PyResult<Bound<'py, PyDict>> {
-        let requested = py.detach(|| self.0.requested_in(namespace));
+    #[pyo3(signature = (namespace, only=None))]
+    fn requested_in<'py>(
+        &self,
+        py: Python<'py>,
+        namespace: &str,
+        only: Option<BTreeSet<String>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let requested = py.detach(|| self.0.requested_in(namespace, only.as_ref()));
         let untold = |pod| PyPod(pod).without("requests");
         amounts(py, &requested.map_err(untold)?)
     }

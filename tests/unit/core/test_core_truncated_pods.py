@@ -199,3 +199,25 @@ def test_a_pod_takes_at_least_the_bytes_of_every_text_in_it(part: str) -> None:
     small, large = read(given), read(PARTS[part](texts))
     assert 0 < small.held_bytes < 2_000
     assert 100_000 < large.held_bytes < 600_000
+
+
+def test_of_resources_that_nobody_asks_for_a_namespace_has_one_sum() -> None:
+    store = core.PodStore()
+    for number, resources in enumerate((["k2", "k3"], ["k1", "k3"], ["cpu"])):
+        shown = asking_for(resources)
+        shown["metadata"] |= {"name": f"p{number}", "uid": f"u{number}"}
+        store.apply(event("ADDED", shown))
+    snapshot = store.snapshot()
+    every = snapshot.requested_in("ns")
+    assert {"k1", "k2", "k3"} < every.keys()
+    assert snapshot.requested_in("ns", {"k3", "unknown"}) == {
+        "k3": every["k3"],
+        "cpu": every["cpu"],
+    }
+    assert snapshot.requested_in("ns", {"cpu", "k1"}) == {
+        "cpu": every["cpu"],
+        "k1": every["k1"],
+        "k2": every["k2"],
+    }
+    assert snapshot.requested_in("ns", set(every)) == every
+    assert snapshot.requested_in("other", {"cpu"}) == {}

@@ -1122,3 +1122,26 @@ def test_a_surplus_pod_that_fails_takes_no_allowed_pod_of_a_complete_group_with_
         cluster.advance(5)
         nodes = [cluster.outcome(pod).node for pod in pods]
     assert nodes == ["node-0", "node-1", None]
+
+
+def test_pods_that_a_thread_finds_gone_while_others_are_counted_end_no_count() -> None:
+    """PreFilter lists a group in a thread, while Permit counts it on the event loop."""
+    pods = [pod(name) for name in "abcd"]
+    world = World(*pods)
+
+    async def told() -> Status | tuple[Status, float]:
+        for each in pods[:2]:
+            await world.plugin.permit(CycleState(), read(each), "n")
+
+        def gives_up(uid: str) -> bool:
+            # The other thread, at the worst moment: a is gone, and is no longer counted.
+            world.watch(*pods[1:])
+            world.now_s += 60
+            world.pre_filter(pods[3])
+            return False
+
+        world.waiting.gives_up = gives_up  # type: ignore[method-assign]
+        return await world.plugin.permit(CycleState(), read(pods[2]), "n")
+
+    said = asyncio.run(told())
+    assert said == Status.success()

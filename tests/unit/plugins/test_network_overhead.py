@@ -1,14 +1,16 @@
 """NetworkOverhead beside its recorded cases: objects that are missing, misformed or changed."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from kubextend import testing
+from kubextend import core, testing
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.plugins import NetworkOverhead
 from kubextend.plugins.network_overhead import NetworkOverheadArgs
+from kubextend.testing.objects import pod_of, pod_store
 from kubextend.testing.stand_ins import ListedObjects
 
 APP_GROUPS = "appgroup.diktyo.x-k8s.io/v1alpha1/appgroups"
@@ -193,3 +195,46 @@ def test_namespaces_are_looked_through_in_their_order() -> None:
     of = world(DB, group=app_group(0, namespace="first"), namespaces=["first", "default"])
     of.put(APP_GROUPS, app_group(100))
     assert of.filter(WEB).rejected.keys() == {"next", "abroad"}
+
+
+class CountedNodes:
+    """The watched nodes with their pods; counts how often a list of all their names is made."""
+
+    def __init__(self, nodes: core.Nodes) -> None:
+        self.nodes = nodes
+        self.lists_of_names = 0
+
+    @property
+    def names(self) -> list[str]:
+        self.lists_of_names += 1
+        return self.nodes.names
+
+    @property
+    def pods(self) -> "CountedNodes":
+        return self
+
+    def count(self, nodes: "CountedNodes", selector: str) -> Sequence[int]:
+        return self.nodes.pods.count(nodes.nodes, selector)
+
+    def labels(self, key: str) -> list[str | None]:
+        return self.nodes.labels(key)
+
+
+def test_the_names_of_all_nodes_are_listed_once_however_many_have_a_pod(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A list for each node would take seconds for thousands of nodes."""
+    names = [f"n{number}" for number in range(50)]
+    asked = testing.make_nodes(testing.make_node(name, labels={ZONE: "a"}) for name in names)
+    pods = pod_store(member(f"db-{name}", "db", node_name=name) for name in names)
+    every = CountedNodes(asked.with_pods(pods.snapshot()))
+    objects = ListedObjects([APP_GROUPS, TOPOLOGIES])
+    objects.apply("ADDED", APP_GROUPS, app_group())
+    objects.apply("ADDED", TOPOLOGIES, COSTS)
+    monkeypatch.setattr(Handle, "snapshot", lambda _handle, _state: every)
+    handle = Handle(None, ClusterPorts(informers=objects))  # type: ignore[arg-type]
+    plugin = NetworkOverhead(NetworkOverheadArgs(), handle)
+    web = pod_of(WEB)
+    # Each node has one of the 50 pods itself, and the others cost 1 each.
+    assert plugin.score_nodes(CycleState(), web, asked) == [49] * 50
+    assert every.lists_of_names == 1

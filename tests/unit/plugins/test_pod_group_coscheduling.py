@@ -7,6 +7,7 @@ import pytest
 
 from kubextend import testing
 from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import Handle
 from kubextend.framework.status import Code
 from kubextend.plugins.pod_group_coscheduling import POD_GROUPS, PodGroupCoscheduling
 
@@ -206,3 +207,32 @@ def test_those_for_whom_min_resources_lacked_are_tried_again_when_a_member_finds
     before = len(world.activated)
     world.bind(members[2], "n")
     assert world.activated[before:] == ["a", "b"]
+
+
+def test_of_a_large_group_only_the_pods_on_nodes_are_summed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tenants may make tens of thousands of pods of a group that get no node."""
+    summed: list[str] = []
+
+    class Member:
+        """A pod of the group; records that its request was read."""
+
+        def __init__(self, name: str, node_name: str) -> None:
+            self.name, self.node_name = name, node_name
+
+        def request(self, resource: str) -> int:
+            summed.append(f"{self.name} {resource}")
+            return 0
+
+    world = cluster(
+        pod_group(minMember=1, minResources={"cpu": "1", "memory": "1"}), pods=[pod("a")]
+    )
+    assert why_not(world, pod("a")) == ""
+    members = [Member("placed", "n"), *(Member(f"p{number}", "") for number in range(100))]
+    [plugin] = world.plugins
+    assert isinstance(plugin, PodGroupCoscheduling)
+    asked = testing.make_pod("a", namespace="ml", labels={LABEL: "g"})
+    monkeypatch.setattr(Handle, "labelled_pods", lambda *_: members)
+    assert plugin._without_resources(asked, "g", CycleState()) is None
+    assert sorted(summed) == ["placed cpu", "placed memory"]

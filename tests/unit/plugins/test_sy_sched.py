@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from kubextend import testing
+from kubextend.framework.handle import Handle
+from kubextend.framework.informer import Informer, KubeObject
 from kubextend.plugins import SySched
 
 PROFILES = "security-profiles-operator.x-k8s.io/v1beta1/seccompprofiles"
@@ -120,3 +122,59 @@ def test_a_pod_that_is_too_large_to_be_kept_has_the_default_profile() -> None:
         containers=[{"name": "c", "args": ["x" * (2 << 20)]}],
     )
     assert world(large).prioritize(ASKED)["a"] == 0
+
+
+class CountedProfiles:
+    """The informer of profiles; records which are looked up."""
+
+    def __init__(self, informer: Informer) -> None:
+        self.informer = informer
+        self.asked: list[str] = []
+
+    def get(self, namespace: str, name: str) -> KubeObject | None:
+        self.asked.append(name)
+        return self.informer.get(namespace, name)
+
+
+def by_annotations(name: str, profiles: int) -> Any:
+    key = "seccomp.security.alpha.kubernetes.io"
+    paths = {f"c{at}.{key}": f"operator/default/{name}-{at}.json" for at in range(profiles)}
+    return testing.pod_manifest(name, uid=f"uid-{name}", node_name="a", annotations=paths)
+
+
+def by_containers(name: str, profiles: int) -> Any:
+    containers = [
+        {
+            "name": f"c{at}",
+            "securityContext": {
+                "seccompProfile": {
+                    "type": "Localhost",
+                    "localhostProfile": f"operator/default/{name}-{at}.json",
+                }
+            },
+        }
+        for at in range(profiles)
+    ]
+    return testing.pod_manifest(name, uid=f"uid-{name}", node_name="a", containers=containers)
+
+
+@pytest.mark.parametrize("made", [by_annotations, by_containers])
+def test_a_pod_that_names_more_than_32_profiles_has_the_default_profile(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each profile is looked up at each call, and tenants may name thousands."""
+    counted = []
+
+    def informer(handle: Handle, resource: str) -> Any:
+        counted.append(CountedProfiles(of(handle, resource)))
+        return counted[-1]
+
+    of = Handle.informer
+    monkeypatch.setattr(Handle, "informer", informer)
+    # With 32 profiles, one of which allows little, the pod runs on a; with 33 it may call all.
+    few, many = made("few", 32), made("many", 33)
+    small = [profile(f"{name}-0", "read", "write") for name in ("few", "many")]
+    assert world(few, found=(EVERY, WEB, *small)).prioritize(ASKED)["a"] == 100
+    assert {f"few-{at}" for at in range(32)} <= set(counted[-1].asked)
+    assert world(many, found=(EVERY, WEB, *small)).prioritize(ASKED)["a"] == 0
+    assert set(counted[-1].asked) == {"web", "all-syscalls"}

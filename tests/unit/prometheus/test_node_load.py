@@ -14,7 +14,7 @@ from prometheus_world import World, args_of, numbers, pod_of, scores_of
 
 from kubextend import config, core
 from kubextend.plugins import IN_TREE, LoadVariationRiskBalancing, LowRiskOverCommitment
-from kubextend.plugins.low_risk_over_commitment import incomplete_beta
+from kubextend.plugins.low_risk_over_commitment import _probability, incomplete_beta
 from kubextend.prometheus.node_load import Load, pod_limits, pod_requests
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "deploy" / "examples" / "measured-load"
@@ -130,3 +130,29 @@ def limited(name: str, limit: str, generation: int, **spec: object) -> dict[str,
         "metadata": metadata,
         "spec": {"containers": [{"name": "c", "resources": resources}], **spec},
     }
+
+
+@pytest.mark.parametrize(
+    ("requests", "average", "deviation"),
+    [
+        # math.exp overflows.
+        (23790920, 0.03462034493648575, 8e-10),
+        (163934, 2.385506927459e-4, 6.2351042957721e-11),
+        # Both the threshold and 1 - threshold are above the bounds of the continued fraction.
+        (7.220345938492374e-06, 7.2203459384578e-04, 4.788300142751944e-10),
+        (2.0305056977792454e-06, 2.0305056977790777e-04, 8.2658609320411e-12),
+    ],
+)
+def test_a_load_that_hardly_varies_around_the_requests_gives_a_probability(
+    requests: float, average: float, deviation: float
+) -> None:
+    """An exception for one node would end the scores of all nodes."""
+    threshold = requests / (64 << 30) if requests > 1 else requests
+    assert 0 <= _probability(average / 100, deviation / 100, threshold) <= 1
+
+
+def test_a_load_that_hardly_varies_is_below_its_average_half_of_the_time() -> None:
+    mean, deviation = 0.000346203424639752, 8.065005833380339e-12
+    for sigmas, share in ((0.0, 0.5), (1.0, 0.8413), (-1.0, 0.1587), (9.0, 1.0), (-9.0, 0.0)):
+        found = _probability(mean, deviation, mean + sigmas * deviation)
+        assert found == pytest.approx(share, abs=1e-4)

@@ -201,6 +201,34 @@ def test_a_pod_that_is_only_assumed_counts_at_once() -> None:
     assert scores_of(plugin, ["a", "b"], asks) == {"a": 85, "b": 55}
 
 
+def test_the_containers_of_a_late_pod_are_read_once_and_again_after_a_change_of_its_spec(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tenants may make hundreds of pods with thousands of containers that never start."""
+    world = World(watched := Watched())
+    plugin = plugin_in(world)
+    world.says(numbers({"a": 0, "b": 0}))
+    read: list[str] = []
+    predicted = plugin.predicted_milli
+
+    def counted(of: core.Pod) -> int:
+        read.append(of.name)
+        return predicted(of)
+
+    monkeypatch.setattr(plugin, "predicted_milli", counted)
+    asks = pod_of(pod(container(limit="400m"), name="asks"))
+    for generation, limit, score in ((1, "400m", 70), (1, "400m", 70), (2, "800m", 85)):
+        late = on_node("a", None, container(limit=limit))
+        late["metadata"]["generation"] = generation
+        watched.listing(late)
+        assert scores_of(plugin, ["a", "b"], asks) == {"a": score, "b": 55}
+    assert read == ["asks", "a-None", "asks", "asks", "a-None"]
+    # What is gone is not remembered.
+    watched.listing()
+    assert scores_of(plugin, ["a", "b"], asks) == {"a": 55, "b": 55}
+    assert plugin._seen == {}
+
+
 def test_without_measurements_all_nodes_are_equal() -> None:
     world = World()
     plugin = plugin_in(world)

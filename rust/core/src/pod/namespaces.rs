@@ -1,7 +1,7 @@
 //! Sums what the pods of each namespace request on all nodes, and remembers the sums.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ahash::RandomState;
 
@@ -24,25 +24,43 @@ struct Sums {
 }
 
 impl Sums {
-    fn add_pod(&mut self, pod: &Pod) {
-        self.pods += 1;
-        self.untold += i64::from(pod.missing.resources);
+    /// Adds `times` what a pod requests; `times` may be negative.
+    fn add(&mut self, pod: &Pod, times: i8) {
+        self.pods += i64::from(times);
+        self.untold += i64::from(times) * i64::from(pod.missing.resources);
         for (resource, amount) in pod.requests.iter().filter(|(_, amount)| *amount != 0) {
-            *self.requested.entry(resource.clone()).or_default() += i128::from(amount);
-        }
-    }
-
-    /// Adds `times` the sums of `other`; `times` may be negative.
-    fn add(&mut self, other: &Self, times: i8) {
-        self.pods += i64::from(times) * other.pods;
-        self.untold += i64::from(times) * other.untold;
-        for (resource, amount) in &other.requested {
             let sum = self.requested.entry(resource.clone()).or_default();
-            *sum += i128::from(times) * amount;
+            *sum += i128::from(times) * i128::from(amount);
             if *sum == 0 {
                 self.requested.remove(resource);
             }
         }
+    }
+
+    /// Returns the sums of the resources in `only`, and the first sum above 0 of any other; all
+    /// sums if `only` is None.
+    fn of(&self, only: Option<&BTreeSet<String>>) -> Amounts {
+        let limited = |sum: &i128| (*sum).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        let Some(only) = only else {
+            let all = self.requested.iter();
+            return Amounts(
+                all.map(|(word, sum)| (word.clone(), limited(sum)))
+                    .collect(),
+            );
+        };
+        let named = only
+            .iter()
+            .filter_map(|name| self.requested.get_key_value(name.as_str()));
+        let mut others = self.requested.iter();
+        let other = others.find(|(word, sum)| **sum > 0 && !only.contains(&***word));
+        let sums: BTreeMap<&Word, i64> = (named.chain(other))
+            .map(|(word, sum)| (word, limited(sum)))
+            .collect();
+        Amounts(
+            sums.into_iter()
+                .map(|(word, sum)| (word.clone(), sum))
+                .collect(),
+        )
     }
 }
 
@@ -51,13 +69,13 @@ type ByNamespace = HashMap<Box<str>, Sums, RandomState>;
 /// The sums of the nodes' pods by namespace, as of when they were last asked for.
 #[derive(Debug, Default)]
 struct Remembered {
-    /// For each row of nodes with pods, the version of the node's pods, and their sums.
-    nodes: Vec<(Version, ByNamespace)>,
+    /// For each row of nodes with pods, the node's pods that are in the sums.
+    nodes: Vec<Arc<NodePods>>,
     /// The sums over all nodes; a namespace without pods is left out.
     total: ByNamespace,
 }
 
-/// What was summed before. A node's pods are summed again only if they have changed.
+/// What was summed before. Only the pods that have come or gone since are added or subtracted.
 #[derive(Debug, Default)]
 pub(super) struct Namespaces(Mutex<Remembered>);
 
@@ -67,10 +85,12 @@ pub(super) struct Untold;
 
 impl Namespaces {
     /// Returns the sums of what the pods of a namespace request, in the units of `Amounts`; a
-    /// resource of which they request nothing is left out.
+    /// resource of which they request nothing is left out. With `only`, of the resources that are
+    /// not in it only the first of which the pods request something is returned.
     pub(super) fn requested(
         &self,
         namespace: &str,
+        only: Option<&BTreeSet<String>>,
         nodes: &Rows<NodePods>,
     ) -> Result<Amounts, Untold> {
         let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,10 +101,7 @@ impl Namespaces {
         if sums.untold > 0 {
             return Err(Untold);
         }
-        let limited = |sum: &i128| (*sum).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-        let requested = sums.requested.iter();
-        let requested = requested.map(|(resource, sum)| (resource.clone(), limited(sum)));
-        Ok(Amounts(requested.collect()))
+        Ok(sums.of(only))
     }
 }
 
@@ -93,38 +110,31 @@ impl Remembered {
         let rows = nodes.end().max(self.nodes.len());
         self.nodes.resize_with(rows, Default::default);
         for (row, known) in self.nodes.iter_mut().enumerate() {
-            let pods = nodes.get(row as u32);
-            let version = pods.map_or_else(Version::default, |pods| pods.version());
-            if known.0 == version {
+            let now = nodes.get(row as u32);
+            if known.version() == now.map_or_else(Version::default, |now| now.version()) {
                 continue;
             }
-            let now = pods.map_or_else(ByNamespace::default, |pods| by_namespace(pods));
-            for (sums, times) in [(&known.1, -1), (&now, 1)] {
-                for (namespace, of_node) in sums {
-                    let total = self.total.entry(namespace.clone()).or_default();
-                    total.add(of_node, times);
+            let now = now.cloned().unwrap_or_default();
+            for (pods, others, times) in [(&**known, &*now, -1), (&*now, &**known, 1)] {
+                for pod in pods.pods().filter(|pod| !others.has(pod)) {
+                    add(&mut self.total, pod, times);
                 }
             }
-            for namespace in known.1.keys() {
-                if self.total.get(namespace).is_some_and(|sums| sums.pods == 0) {
-                    self.total.remove(namespace);
-                }
-            }
-            *known = (version, now);
+            *known = now;
         }
     }
 }
 
-fn by_namespace(pods: &NodePods) -> ByNamespace {
-    let mut sums = ByNamespace::default();
-    for pod in pods.pods() {
-        match sums.get_mut(&*pod.namespace) {
-            Some(known) => known.add_pod(pod),
-            None => sums
-                .entry((&*pod.namespace).into())
-                .or_default()
-                .add_pod(pod),
+/// Adds `times` what a pod requests to the sums of its namespace.
+fn add(total: &mut ByNamespace, pod: &Pod, times: i8) {
+    let namespace: &str = &pod.namespace;
+    if !total.contains_key(namespace) {
+        total.insert(namespace.into(), Sums::default());
+    }
+    if let Some(sums) = total.get_mut(namespace) {
+        sums.add(pod, times);
+        if sums.pods == 0 {
+            total.remove(namespace);
         }
     }
-    sums
 }

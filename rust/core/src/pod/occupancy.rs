@@ -1,6 +1,6 @@
 //! The pods on each node, and the sums of their requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
@@ -201,13 +201,18 @@ impl Occupancy {
         self.counts.count(counted, self.row_of.len(), nodes)
     }
 
-    /// Returns the sums of what the pods of a namespace request on all nodes.
+    /// Returns the sums of what the pods of a namespace request on all nodes: of all resources, or
+    /// of those in `only` and the first other.
     ///
     /// # Errors
     /// A pod of the namespace, some of whose requests the store does not keep.
-    pub(crate) fn requested_in(&self, namespace: &str) -> Result<Amounts, Arc<Pod>> {
+    pub(crate) fn requested_in(
+        &self,
+        namespace: &str,
+        only: Option<&BTreeSet<String>>,
+    ) -> Result<Amounts, Arc<Pod>> {
         self.namespaces
-            .requested(namespace, &self.nodes)
+            .requested(namespace, only, &self.nodes)
             .or_else(|Untold| {
                 let pods = self.nodes.iter().flat_map(|(_, node)| node.pods());
                 let mut theirs = pods.filter(|pod| pod.namespace == namespace);

@@ -1,7 +1,7 @@
 //! `PodSnapshot`: the pods on nodes at one moment.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ahash::{HashSet, RandomState};
@@ -306,13 +306,19 @@ impl PodSnapshot {
 
     /// Returns the sums of what the pods of a namespace request on all nodes, sorted by resource, in
     /// the units of `requested_on`; a resource of which they request nothing is left out. The pods
-    /// that `with_nominated` added do not count: `nominated_pods` returns them.
+    /// that `with_nominated` added do not count: `nominated_pods` returns them. With `only`, of the
+    /// resources that are not in it only the first is returned of which the sum is above 0.
     ///
     /// # Errors
     /// A pod of the namespace, some of whose requests are too large for the store to keep.
-    pub fn requested_in(&self, namespace: &str) -> Result<Amounts, Arc<Pod>> {
+    pub fn requested_in(
+        &self,
+        namespace: &str,
+        only: Option<&BTreeSet<String>>,
+    ) -> Result<Amounts, Arc<Pod>> {
         let occupancy = self.without_nominated.as_ref();
-        occupancy.unwrap_or(&self.occupancy).requested_in(namespace)
+        let occupancy = occupancy.unwrap_or(&self.occupancy);
+        occupancy.requested_in(namespace, only)
     }
 
     /// Returns the pods on no node that are nominated to a node, in no order; not those that
