@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from kubextend.cluster.held_pod_marker import mark
+from kubextend.cluster.pod_conditions import patch
 
 from .controlplane import ControlPlane
 from .kubeapi import STRATEGIC, Api, Object
@@ -91,8 +92,8 @@ def test_kubextend_may_change_nothing_else_of_the_pods_there(
 
 def test_the_status_of_a_pod_is_no_way_to_its_metadata(own: Api) -> None:
     for pod in ("own/status", "other/status"):
-        for patch in (labelled("stolen", "app"), {"metadata": {"finalizers": ["a.example/b"]}}):
-            assert "kubextend may change nothing but this" in refusal(own, pod, patch)
+        for change in (labelled("stolen", "app"), {"metadata": {"finalizers": ["a.example/b"]}}):
+            assert "kubextend may change nothing but this" in refusal(own, pod, change)
         assert refusal(own, pod, {"status": {"phase": "Failed"}}) != ""
         assert refusal(own, pod, {"status": {"conditions": [CONDITION]}}) == ""
 
@@ -122,8 +123,8 @@ def test_kubextend_may_mark_a_held_pod_for_autoscalers(
 ) -> None:
     uid = plane.api.call("GET", f"{PODS}/{pod}")["metadata"]["uid"]
     for node in ("n1", "n2"):
-        patch = mark(uid, node, ["Coscheduling"], datetime.now(UTC))
-        marked = own.call("PATCH", f"{PODS}/{pod}/status", patch, STRATEGIC)
+        sent = patch(uid, mark(node, ["Coscheduling"]), datetime.now(UTC))
+        marked = own.call("PATCH", f"{PODS}/{pod}/status", sent, STRATEGIC)
         (condition,) = marked["status"]["conditions"]
         assert {key: condition[key] for key in UNSCHEDULABLE} == UNSCHEDULABLE
         assert node in condition["message"]

@@ -66,10 +66,15 @@ class HeldPodMarker(PodConditions):
             node_name: the node that the pod is to run on.
             plugins: names of the plugins that hold the pod.
         """
-        message = waiting_on_permit(node_name, plugins).text
-        self._marks[pod.uid] = Condition("PodScheduled", "False", "Unschedulable", message)
+        self._marks[pod.uid] = mark(node_name, plugins)
         self._set(pod, partial(self._marks.get, pod.uid), self._pause_s)
 
     def release(self, uid: str) -> None:
         """Forget a pod whose wait in Permit has ended: its mark is not sent any more."""
         self._marks.pop(uid, None)
+
+
+def mark(node_name: str, plugins: Sequence[str]) -> Condition:
+    """Return the condition of a pod that these Permit plugins hold for this node."""
+    message = waiting_on_permit(node_name, plugins).text
+    return Condition("PodScheduled", "False", "Unschedulable", message)

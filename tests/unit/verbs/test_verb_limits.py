@@ -369,7 +369,11 @@ WRONG_ANSWERS: list[tuple[str, Any, str]] = [
     ("score_nodes", None, "answered NoneType where a sequence of int is expected"),
     ("score_nodes", [1, 0.5], "answered float 0.5 where an int is expected"),
     ("permit", True, "answered bool True where a Status, None or (Status.wait(), seconds) is"),
-    ("permit", (Status.wait(), "soon"), "where a Status, None or (Status.wait(), seconds) is"),
+    (
+        "permit",
+        (Status.wait(), "soon"),
+        "answered str 'soon' where an int or a float as the seconds",
+    ),
     ("permit", (Status.wait(), 1, 2), "where a Status, None or (Status.wait(), seconds) is"),
     ("reserve", True, "answered bool True where a Status or None is expected"),
     ("bind", "bound", "answered str 'bound' where a Status or None is expected"),
