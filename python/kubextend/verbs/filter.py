@@ -133,7 +133,7 @@ class FilterVerb:
                 state.pods_seen = None
             return self._decided(profile, request, attempt, args.nodes, outcome)
         except BaseException as error:
-            self._unplaced.drop(attempt)
+            self._unplaced.drop(attempt, abandoned=isinstance(error, AbandonedError))
             if isinstance(error, KeyboardInterrupt | AbandonedError):
                 raise
             self._count(profile, "error")

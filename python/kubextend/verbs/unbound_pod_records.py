@@ -225,9 +225,10 @@ class UnplacedPods:
             pod: the pod.
             nodes: the nodes in the filter request.
         """
-        if len(nodes) != 1 or nodes.names[0] != pod.nominated_node_name:
+        nominated = pod.nominated_node_name
+        if not nominated or len(nodes) != 1 or nodes.names[0] != nominated:
             return False
-        asked = pod.uid, pod.nominated_node_name
+        asked = pod.uid, nominated
         return self._left_nominated.get(pod.scheduler_name) != asked
 
     def leave_nominated(self, pod: core.Pod) -> None:
@@ -277,14 +278,20 @@ class UnplacedPods:
             self._drop_if_empty(uid, record)
         return attempt
 
-    def drop(self, attempt: Attempt) -> None:
-        """Forget an attempt that left no node or failed, unless a newer attempt replaced it."""
+    def drop(self, attempt: Attempt, *, abandoned: bool = False) -> None:
+        """Forget an attempt that left no node or failed, unless a newer attempt replaced it.
+
+        Args:
+            attempt: the attempt.
+            abandoned: whether its request was answered before; ``leave_nominated`` was called then,
+                and kube-scheduler may have asked about other pods since.
+        """
         with self._lock:
             record = self._records.get(attempt.pod.uid)
             if record is None or record.attempt is not attempt:
                 return
             record.attempt = None
-            if attempt.nominated_alone:
+            if attempt.nominated_alone and not abandoned:
                 self.leave_nominated(attempt.pod)
             self._drop_if_empty(attempt.pod.uid, record)
 

@@ -29,6 +29,7 @@ from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 from kubextend.profile import PluginLimits, Profile, Profiles, WaitingPods
+from kubextend.profile.run_in_progress import AbandonedError
 from kubextend.verbs import Verbs
 from make_verbs import make_verbs
 
@@ -157,6 +158,42 @@ def test_after_a_plugin_hung_for_the_nominated_node_the_next_call_is_about_all_n
     verb.instead("a plugin hung", verb.read(names_request(["bad"], NOMINATED)))
     verb.answer(verb.read(names_request(["bad"], NOMINATED)))
     assert plugin.told == ["pod"]
+
+
+def test_a_run_that_was_given_up_takes_no_other_pod_s_call_for_its_nominated_node_away() -> None:
+    beside = pod("beside") | {"status": {"nominatedNodeName": "bad"}}
+
+    class GivenUp(Told):
+        def filter_nodes(self, state: Any, of: core.Pod, nodes: core.Nodes) -> Sequence[Rejection]:
+            if of.name == "pod":
+                # While this run hangs, the request is answered and kube-scheduler goes on.
+                verb.instead("a plugin hung", request)
+                verb.answer(verb.read(names_request(["bad"], beside)))
+                raise AbandonedError
+            return super().filter_nodes(state, of, nodes)
+
+    plugin = GivenUp(["bad"])
+    verb = verbs_told(plugin).filter._verb
+    request = verb.read(names_request(["bad"], NOMINATED))
+    with pytest.raises(AbandonedError):
+        verb.answer(request)
+    verb.answer(verb.read(names_request(["bad"], beside)))
+    assert plugin.told == ["beside"]
+
+
+def test_a_scheduler_without_a_profile_leaves_no_mark_of_a_nominated_node() -> None:
+    verb = verbs_told(Told(["bad"])).filter._verb
+    for number in range(100):
+        of = pod(f"p{number}", scheduler=f"s{number}") | {"status": {"nominatedNodeName": "bad"}}
+        request = verb.read(names_request(["bad"], of))
+        assert request.nominated_alone
+        verb.instead("a plugin hung", request)
+        assert verb.read(names_request(["bad"], of)).nominated_alone
+
+
+def test_a_node_without_a_name_is_nobody_s_nominated_node() -> None:
+    verb = verbs_told(Told(["bad"])).filter._verb
+    assert not verb.read(names_request([""])).nominated_alone
 
 
 def test_filters_that_run_twice_for_a_request_take_it_for_the_same_call_of_the_attempt() -> None:
