@@ -6,6 +6,7 @@ a mistake, if it changes anything else, or if a plugin of it cannot be made or s
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -221,11 +222,19 @@ class Reloader:
         same = [each.scheduler_name for each in new.resolved if each in self.config.resolved]
         gone = [profile for name, profile in running.items() if name not in same]
         made: list[Profile] = []
+        refused = threading.Event()
+        loop = asyncio.get_running_loop()
+
+        def stop_late() -> None:
+            if not loop.is_closed():
+                asyncio.run_coroutine_threadsafe(self._stop_made(made), loop)
+
         try:
-            await self._unhung(partial(self._make, new, made), "make")
+            await self._unhung(partial(self._make, new, made, refused), "make", stop_late)
             await self._start(made)
         except BaseException:
-            await asyncio.shield(self._stop_all([each for one in made for each in one.plugins]))
+            refused.set()
+            await asyncio.shield(self._stop_made(made))
             raise
         self.verbs.replace_profiles([*(running[name] for name in same), *made])
         instances = [(plugin.name, each.scheduler_name) for each in made for plugin in each.plugins]
@@ -233,25 +242,34 @@ class Reloader:
         self.config = new
         return gone
 
-    def _make(self, new: ExtenderConfiguration, made: list[Profile]) -> None:
+    def _make(
+        self, new: ExtenderConfiguration, made: list[Profile], refused: threading.Event
+    ) -> None:
         """Make each profile of a new configuration that differs from the profile in use.
 
         Args:
             new: the new configuration.
             made: gets the profiles one by one, so that the caller has them if a later one fails.
+            refused: set once the configuration is refused, so that no more of it is made.
 
         Raises: KubextendError: a plugin cannot be made.
         """
         for resolved in new.resolved:
-            if resolved not in self.config.resolved:
+            if resolved not in self.config.resolved and not refused.is_set():
                 made.append(self.make(new, resolved))  # noqa: PERF401  kept if a later one fails
 
-    async def _unhung(self, work: Callable[[], _T], what: str) -> _T:
+    async def _unhung(
+        self,
+        work: Callable[[], _T],
+        what: str,
+        on_return: Callable[[], object] | None = None,
+    ) -> _T:
         """Run what calls the plugins' code on a thread, and return its result.
 
         Args:
             work: the function to run.
             what: what it does with the plugins, for the error.
+            on_return: called on the abandoned thread if the function returns after all.
 
         Raises: KubextendError: the function has not returned after 30 s. Its thread is abandoned.
         """
@@ -265,7 +283,7 @@ class Reloader:
         if result.done():
             return result.result()
         _LOGGER.error("the thread that was to %s the plugins is now in:\n%s", what, job.stack())
-        self._threads.give_up(job)
+        self._threads.give_up(job, on_return)
         message = f"to {what} the plugins took more than {_MAKE_S:.0f} s; the log says where"
         raise KubextendError(message)
 
@@ -291,6 +309,11 @@ class Reloader:
         for profile in profiles:
             self.retired.remove(profile)
             await self._stop_all(profile.plugins)
+
+    async def _stop_made(self, made: list[Profile]) -> None:
+        """Take the profiles of a refused configuration out of a list, and stop their plugins."""
+        while made:
+            await self._stop_all(made.pop().plugins)
 
     async def _stop_all(self, plugins: Sequence[object]) -> None:
         for plugin in plugins:

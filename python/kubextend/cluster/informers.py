@@ -95,13 +95,15 @@ class Informers:
         errors = [each.last_error for each in self if not each.synced and each.last_error]
         return "; ".join(errors) or None
 
-    def call_handlers(self) -> None:
+    def call_handlers(self) -> bool:
         """Call every started plugin's handlers here until they know each object's last state.
 
         Only tests call this method; they do not call ``start``.
+
+        Returns: whether a handler was called.
         """
-        for followed in self:
-            followed.call_handlers()
+        called = [followed.call_handlers() for followed in self]
+        return any(called)
 
     def start(self) -> None:
         """Start to list and watch, and to call the handlers of plugins that have started."""
@@ -197,13 +199,15 @@ class _Followed:
             self._handlers[owner, function] = handler
         self.start_handlers()
 
-    def call_handlers(self) -> None:
+    def call_handlers(self) -> bool:
         """Call started plugins' handlers on this thread until they know each object's last state.
 
         The function of a handler may add a handler.
+
+        Returns: whether a handler was called.
         """
-        for handler in self._of_started_plugins():
-            handler.call_all()
+        called = [handler.call_all() for handler in self._of_started_plugins()]
+        return any(called)
 
     def start_handlers(self) -> None:
         """Start the threads of the handlers whose plugins have started."""
@@ -358,10 +362,16 @@ class _Handler:
                     self._pending.pop(key, None)
             self._changed.notify()
 
-    def call_all(self) -> None:
-        """Call the function on this thread until it knows the last state of each object."""
+    def call_all(self) -> bool:
+        """Call the function on this thread until it knows the last state of each object.
+
+        Returns: whether the function was called.
+        """
+        called = False
         while (change := self._taken()) is not None:
             self._call(change)
+            called = True
+        return called
 
     def _run(self) -> None:
         while (change := self._awaited()) is not None:

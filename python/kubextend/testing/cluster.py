@@ -198,7 +198,10 @@ class Cluster:
         listed = [pod_manifest_of(pod) for pod in pods]
         self._pods = ListedPods(pod_store(listed, config.kept_parts))
         self._clock, self._starts = Clock(), list[PluginStarts]()
-        self._objects = ListedObjects(config.informers, partial(_not_started, self._starts))
+        # The names of the plugins with a ``start``, until ``with`` starts them.
+        self._unstarted: list[str] = []
+        not_started = partial(_not_started, self._starts, self._unstarted)
+        self._objects = ListedObjects(config.informers, not_started)
         self._watches = _Watches(self._nodes.store, self._pods.store, self._objects)
         for node in manifests:
             self._watches.tell_informer("ADDED", "Node", node)
@@ -228,16 +231,21 @@ class Cluster:
         # A loop is made at its first use, because it holds file descriptors.
         self._loops: list[PausedLoop] = []
         self._finish = weakref.finalize(self, _finish, self._loops, self.verbs.limits)
-        if not any(hasattr(plugin, "start") for plugin in self.plugins):
-            self._objects.call_handlers()
+        self._unstarted += [each.name for each in self.plugins if getattr(each, "start", None)]
+        self._objects.call_handlers()
 
     def __enter__(self) -> Self:
         """Start the plugins; a start that fails is repeated in ``advance``, as in a server."""
         note = Failures(self.verbs.metrics).note
         starts = PluginStarts(self.plugins, self.verbs.limits, note)
         self._starts.append(starts)
+        self._unstarted.clear()
         self._starting = self._loop.create_task(starts.run())
-        self._settle()
+        try:
+            self._settle()
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(
@@ -249,11 +257,17 @@ class Cluster:
         """End all binding cycles, with Unreserve, and stop the plugins."""
         self.verbs.waiting_pods.close("the test ends")
         self.verbs.throttle.close()
-        self._settle()
+        try:
+            self._settle()
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        """Stop the plugins, and free what the cluster holds."""
         _cancel_all(self._loop)
         for plugin in self.plugins:
             self._loop.create_task(stop_plugin(plugin))
-        self._settle()
+        self._run_loop(self._clock.now_s)
         self._finish()
 
     @property
@@ -485,13 +499,16 @@ class Cluster:
 
     def _settle(self, until_s: float | None = None) -> None:
         """Let happen all that is due until a time of the clock; None: until now."""
-        until_s = self._clock.now_s if until_s is None else until_s
+        self._run_loop(self._clock.now_s if until_s is None else until_s)
+        # Methods that have run may have called ``on_change``, and its functions may allow a pod.
+        while self._objects.call_handlers():
+            self._run_loop(self._clock.now_s)
+
+    def _run_loop(self, until_s: float) -> None:
         if self._loops:
             with recorded_in(self.failures):
                 self._loop.run_until(until_s)
         self._clock.now_s = until_s
-        # Methods that have run may have called ``on_change``.
-        self._objects.call_handlers()
 
     def _changed(self) -> None:
         self._objects.call_handlers()
@@ -561,8 +578,8 @@ def _made(
     return handle, verbs
 
 
-def _not_started(starts: Iterable[PluginStarts]) -> list[str]:
-    return [name for each in starts for name in each.names()]
+def _not_started(starts: Iterable[PluginStarts], unstarted: Iterable[str] = ()) -> list[str]:
+    return [*unstarted, *(name for each in starts for name in each.names())]
 
 
 def _is_in_an_event_loop() -> bool:

@@ -180,12 +180,14 @@ class ListedObjects:
         store = {str(each.resource): each.store for each in self._informers}[resource]
         store.apply(json.dumps({"type": event, "object": manifest}).encode())
 
-    def call_handlers(self) -> None:
+    def call_handlers(self) -> bool:
         """Call the functions of ``on_change`` with what they have not been told yet.
+
+        Returns: whether a function was called.
 
         Raises: PluginError: a function raised.
         """
-        self._informers.call_handlers()
+        return self._informers.call_handlers()
 
 
 def _raised(error: PluginError) -> None:

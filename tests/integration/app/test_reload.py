@@ -421,7 +421,43 @@ def test_a_plugin_that_hangs_is_given_up_and_the_next_file_is_taken(
         assert server.kept() == ["green"]
         assert not server.refuses()
     finally:
+        HANGS.set()
         LET_GO.set()
+
+
+def test_a_plugin_that_is_made_after_it_was_given_up_is_stopped_and_no_other_is_made() -> None:
+    server = Server(File(telling()))
+    stopped: list[object] = []
+    is_stopped = asyncio.Event()
+
+    async def stop(plugin: object) -> None:
+        stopped.append(plugin)
+        is_stopped.set()
+
+    async def until_it_hangs(_seconds: float) -> None:
+        await asyncio.to_thread(HANGS.wait)
+
+    async def scenario() -> None:
+        for _ in range(2):
+            await server.reloader.look()
+        assert "took more than 30 s" in server.told[0]
+        assert stopped == []
+        LET_GO.set()
+        async with asyncio.timeout(60):
+            await is_stopped.wait()
+
+    HANGS.clear()
+    LET_GO.clear()
+    server.reloader.stop, server.reloader.wait_for_plugins = stop, until_it_hangs
+    server.file.write(counting(FOR_EVER), telling("other"))
+    try:
+        asyncio.run(scenario())
+    finally:
+        HANGS.set()
+        LET_GO.set()
+    (plugin,) = stopped
+    assert isinstance(plugin, Counts)
+    assert len(Tells.made) == 1
 
 
 def test_a_plugin_that_exits_leaves_the_old_one_in_use() -> None:

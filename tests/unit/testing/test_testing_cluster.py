@@ -437,6 +437,71 @@ def test_what_a_function_of_on_change_raises_about_an_object_that_exists_ends_th
         pytest.fail("the plugins have started")
 
 
+def test_plugins_with_a_start_and_without_are_told_each_in_its_time() -> None:
+    class Starts(Quota):
+        name = "Starts"
+        started = False
+
+        def start(self) -> None:
+            self.started = True
+
+    cluster = testing.Cluster(Quota, Starts, objects={GROUPS: [group("g", 2)]})
+    quota, starts = cluster.plugins
+    assert (len(quota.changes), len(starts.changes)) == (1, 0)
+    cluster.filter(testing.make_pod("p"))
+    assert starts.changes == []
+    with cluster:
+        assert (len(quota.changes), len(starts.changes)) == (1, 1)
+
+
+def test_plugins_are_stopped_though_a_function_of_on_change_raises() -> None:
+    calls: list[str] = []
+
+    class Fails(Quota):
+        def __init__(self, handle: Handle) -> None:
+            handle.informer(GROUPS).on_change(lambda _, now: now["status"] if now else None)
+
+        def start(self) -> None:
+            calls.append("start")
+
+        def stop(self) -> None:
+            calls.append("stop")
+
+    with (
+        pytest.raises(PluginError, match="KeyError"),
+        testing.Cluster(Fails, objects={GROUPS: [group("g", 2)]}),
+    ):
+        pytest.fail("the plugins have started")
+    assert calls == ["start", "stop"]
+
+
+class OpensTogether:
+    """Holds pods until the informer of pods shows that the pod ``last`` is on a node."""
+
+    name = "OpensTogether"
+    informers = ("pods",)
+
+    def __init__(self, handle: Handle) -> None:
+        self._waiting_pods = handle.waiting_pods
+        handle.informer("pods").on_change(self._heard)
+
+    def permit(self, state: CycleState, pod: core.Pod, node: str) -> tuple[Status, float] | None:
+        return None if pod.name == "last" else (Status.wait(), 60.0)
+
+    def _heard(self, before: KubeObject | None, now: KubeObject | None) -> None:
+        if now and now["metadata"]["name"] == "last" and now["spec"].get("nodeName"):
+            for held in list(self._waiting_pods):
+                held.allow(self.name)
+
+
+def test_what_a_function_of_on_change_allows_is_bound_when_the_call_returns() -> None:
+    cluster = testing.Cluster(OpensTogether, nodes=["a"])
+    first = testing.make_pod("first")
+    assert cluster.schedule(first).waiting == ("OpensTogether",)
+    cluster.schedule(testing.make_pod("last"))
+    assert cluster.outcome(first).node == "a"
+
+
 class SeesAll:
     """Reads pods and nodes by informers, and annotates what it binds."""
 
