@@ -457,15 +457,14 @@ class BindingCycle:
             # kube-scheduler calls Unreserve when the methods before it have returned, so each of
             # them may leave what the plugin's Unreserve has to free.
             reserves = any(each is plugin for each in self.plugins.reserve)
+            is_undone = reserves and point != "PostBind"
             call = partial(
                 self.limits.binding_call,
                 plugin.name,
                 deadline_s,
                 call,
                 cleanup=point in ("Unreserve", "PostBind"),
-                on_late=partial(self._outlived, plugin, point)
-                if reserves and point != "PostBind"
-                else None,
+                on_late=partial(self._outlived, plugin, point) if is_undone else None,
             )
         try:
             return await guarded_async(
@@ -520,9 +519,7 @@ def _permitted(answer: object) -> tuple[object, float]:
         # A wait without a timeout ends at once, as a timeout of zero does in kube-scheduler.
         return answer, 0.0
     match answer:
-        case [Status() | None, bool() as wait_s]:
-            raise wrong_answer(wait_s, "an int or a float as the seconds of (Status, seconds)")
-        case [Status() | None as said, int() | float() as wait_s]:
+        case [Status() | None as said, int() | float() as wait_s] if not isinstance(wait_s, bool):
             pass
         case [Status() | None, wait_s]:
             raise wrong_answer(wait_s, "an int or a float as the seconds of (Status, seconds)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from typing import TYPE_CHECKING, Any
 
 from kubextend import app, config, discovery
@@ -18,19 +18,17 @@ if TYPE_CHECKING:
 
 
 class Hears:
-    """Starts once the informer has listed; hears of nodes."""
+    """Hears of nodes; starts once another plugin has heard of one."""
 
     name = "Hears"
     informers = ("nodes",)
     told: list[str]
 
     def __init__(self, handle: Handle) -> None:
-        self._nodes = handle.informer("nodes")
-        self._nodes.on_change(self._heard)
+        handle.informer("nodes").on_change(self._heard)
 
     def start(self) -> None:
-        while not (self._nodes.synced and self._nodes.list()):
-            time.sleep(0.01)
+        Beside.heard.wait()
         self.told.append("started")
 
     def filter(self, *_: Any) -> None:
@@ -41,17 +39,32 @@ class Hears:
         self.told.append(now["metadata"]["name"])
 
 
+class Beside:
+    """Hears of nodes without a start, after ``Hears`` has been told."""
+
+    name = "Beside"
+    informers = ("nodes",)
+    heard: threading.Event
+
+    def __init__(self, handle: Handle) -> None:
+        handle.informer("nodes").on_change(lambda *_: self.heard.set())
+
+    def filter(self, *_: Any) -> None:
+        raise NotImplementedError
+
+
 def test_a_handler_of_the_constructor_waits_for_the_start(
     api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None]
 ) -> None:
-    Hears.told = []
+    Hears.told, Beside.heard = [], threading.Event()
     tree = {
         "apiVersion": "kubextend.dev/v1alpha1",
         "kind": "ExtenderConfiguration",
         "cluster": {"kubeconfig": str(kubeconfig)},
-        "profiles": [{"plugins": {"filter": {"enabled": [{"name": "Hears"}]}}}],
+        "profiles": [{"plugins": {"filter": {"enabled": [{"name": "Hears"}, {"name": "Beside"}]}}}],
     }
-    built = app.build(config.parse(tree, known=discovery.known_plugins({"Hears": Hears})))
+    known = discovery.known_plugins({"Hears": Hears, "Beside": Beside})
+    built = app.build(config.parse(tree, known=known))
     api.put_node("n1")
     built.follow()
     asyncio.run(built.start())
