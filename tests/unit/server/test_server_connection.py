@@ -28,7 +28,7 @@ from uvicorn.server import ServerState
 
 from kubextend.server import Deadlines
 from kubextend.server.connection.asgi_extension import connection_of
-from kubextend.server.connection.bytes_in_flight import BytesInFlight
+from kubextend.server.connection.bytes_in_flight import BytesInFlight, Share
 from kubextend.server.connection.http_connection import HttpConnection
 
 PACE = 1000
@@ -315,26 +315,49 @@ async def fills(scope: Scope, _receive: Receive, send: Send) -> None:
     await answer(send, Echo.of(scope["path"], len(body)))
 
 
-def test_others_have_their_turn_after_each_read_of_a_large_body() -> None:
+@pytest.mark.parametrize(
+    ("bodies", "reads_kib"),
+    [
+        (1, [1024, 2048, 3072, 4096]),
+        (2, [1024, 2048]),
+        (3, [1024, 1365]),
+        (4, [1024]),
+        (16, [256]),
+        (64, [64]),
+        (1000, [64]),
+    ],
+)
+def test_others_have_their_turn_after_4_mib_of_all_large_bodies(
+    bodies: int, reads_kib: list[int]
+) -> None:
     """A transport may hand over as much as there is before the event loop looks at another."""
     size = 5 << 20
 
     async def scenario() -> None:
         order: list[int] = []
+        in_flight = BytesInFlight(1 << 30)
+        for _ in range(bodies):
+            Share(in_flight).begin()
+        is_full = asyncio.Event()
 
         async def notes(scope: Scope, _receive: Receive, send: Send) -> None:
             connection = connection_of(scope)
             assert connection is not None
-            await connection.fill(memoryview(bytearray(size)), order.append)
+            await connection.fill(
+                memoryview(bytearray(size)), lambda received: order.append(received >> 10)
+            )
+            is_full.set()
             await answer(send, Echo.of("/large", size))
 
-        large = connected(notes)
+        large = connected(notes, in_flight=in_flight)
         await large.send(post("/large", size))
         asyncio.get_running_loop().call_soon(order.append, -1)
         large._held_back += b"x" * size
         large._hand_over()
+        await is_full.wait()
         await settled()
-        assert order == [0, 1 << 20, -1, 2 << 20, 3 << 20, 4 << 20, 5 << 20]
+        assert order[: len(reads_kib) + 2] == [0, *reads_kib, -1]
+        assert order[-1] == size >> 10
         assert large.received.endswith(says(Echo.of("/large", size)))
 
     on_turned_clock(scenario())

@@ -24,8 +24,6 @@ _MOST_TYPE_CHARS: Final = 256
 
 # From this size on, a body is read without the HTTP parser, which cuts and copies bodies.
 _LARGE_BYTES: Final = 64 * 1024
-# A read is counted after it came, so this is how much may be held beyond the limit.
-_MOST_READ_BYTES: Final = 1024 * 1024
 
 
 class BodyReader:
@@ -107,7 +105,8 @@ class BodyReceiver(asyncio.BufferedProtocol):
         buffer: as long as the body; no byte behind the body is read.
         received: how many bytes of the body are in the buffer already; the attribute of this name
             counts on.
-        on_received: called with ``received`` after each read.
+        on_received: called with ``received`` at first and after each read; returns how many bytes
+            the next read may take.
         on_complete: called when the buffer is full, before anything else is read.
     """
 
@@ -116,11 +115,12 @@ class BodyReceiver(asyncio.BufferedProtocol):
         protocol: asyncio.Protocol,
         buffer: memoryview,
         received: int,
-        on_received: Callable[[int], None],
+        on_received: Callable[[int], int],
         on_complete: Callable[[], None],
     ) -> None:
         self.received = received
         self._on_received = on_received
+        self._most_bytes = on_received(received)
         self._protocol = protocol
         self._rest = buffer[received:]
         self._on_complete = on_complete
@@ -140,15 +140,15 @@ class BodyReceiver(asyncio.BufferedProtocol):
             raise ClientDisconnect
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return the next part of the buffer to be filled, at most 1 MiB."""
+        """Return the next part of the buffer to be filled."""
         del sizehint
-        return self._rest[:_MOST_READ_BYTES]
+        return self._rest[: self._most_bytes]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Record ``nbytes`` more received bytes; call ``on_complete`` once the buffer is full."""
         self.received += nbytes
         self._rest = self._rest[nbytes:]
-        self._on_received(self.received)
+        self._most_bytes = self._on_received(self.received)
         if not self._rest:
             self._on_complete()
             self._settle(complete=True)

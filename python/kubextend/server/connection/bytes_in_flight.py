@@ -58,6 +58,11 @@ class BytesInFlight:
         """The bytes of all requests whose body is in use or whose answer is not sent yet."""
         return self.common.count + self._reserve.count
 
+    @property
+    def incoming(self) -> int:
+        """How many bodies are still coming, apart from those that came in one piece."""
+        return self.common.incoming + self._reserve.incoming
+
     def highest_count(self) -> int:
         """Return an upper bound of what ``count`` was since the last call, in bytes."""
         return self.common.highest_count() + self._reserve.highest_count()
@@ -104,6 +109,11 @@ class Room:
         self._incoming: dict[Share, None] = {}
         # The shares in ``_incoming`` that count a whole buffer.
         self._lent: dict[Share, None] = {}
+
+    @property
+    def incoming(self) -> int:
+        """How many bodies in this room are still coming."""
+        return len(self._incoming)
 
     def highest_count(self) -> int:
         """Return the highest ``count`` since the last call, in bytes."""

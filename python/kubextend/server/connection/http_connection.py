@@ -39,6 +39,12 @@ __all__ = ["ConnectionSettings", "HttpConnection"]
 _MOST_WAITING: Final = 100
 # How many bytes of a body are read before the application takes them.
 _MOST_UNTAKEN_BYTES: Final = 64 * 1024
+# A read is counted after it came, so this is how much may be held beyond the limit.
+_MOST_READ_BYTES: Final = 1024 * 1024
+# What all large bodies together have read when the event loop looks at the other connections again:
+# less than two milliseconds of its time. Each read costs time as well, so that none is too small.
+_MOST_TURN_BYTES: Final = 4 * 1024 * 1024
+_LEAST_TURN_BYTES: Final = 64 * 1024
 # The parser may keep so many bytes of the next request's head that nothing counts: no more than
 # each connection may hold uncounted.
 _MOST_PARSED_BYTES: Final = FREE_BYTES
@@ -373,26 +379,36 @@ class HttpConnection(asyncio.Protocol):
         exchange = self._exchanges[0]
         begun = exchange.take_body()
         buffer[: len(begun)] = begun
-        on_received(len(begun))
-        if exchange.body_is_complete and len(begun) < len(buffer):
-            # The rest of the buffer has bytes of other requests.
-            raise ClientDisconnect
-        if not exchange.body_is_complete:
-            if exchange is not self._incoming:
-                # The first of the connection is the refusal of the request by now.
+        if exchange.body_is_complete:
+            on_received(len(begun))
+            if len(begun) < len(buffer):
+                # The rest of the buffer has bytes of other requests.
                 raise ClientDisconnect
+        elif exchange is not self._incoming:
+            # The first of the connection is the refusal of the request by now.
+            raise ClientDisconnect
+        else:
             exchange.allow_body()
+            await self._receive_body(exchange, buffer, len(begun), on_received)
 
-            def on_read(received: int) -> None:
-                on_received(received)
+    async def _receive_body(
+        self,
+        exchange: Exchange,
+        buffer: memoryview,
+        begun: int,
+        on_received: Callable[[int], None],
+    ) -> None:
+        turn_ends_at = begun + self._turn_bytes()
+
+        def on_read(received: int) -> int:
+            nonlocal turn_ends_at
+            on_received(received)
+            if received >= turn_ends_at:
+                turn_ends_at = received + self._turn_bytes()
                 self._let_others_read()
+            return min(turn_ends_at - received, _MOST_READ_BYTES)
 
-            await self._receive_body(
-                exchange,
-                BodyReceiver(self, buffer, len(begun), on_read, self._body_is_received),
-            )
-
-    async def _receive_body(self, exchange: Exchange, receiver: BodyReceiver) -> None:
+        receiver = BodyReceiver(self, buffer, begun, on_read, self._body_is_received)
         self._body_receiver = receiver
         self._transport.set_protocol(receiver)
         self.read_on()
@@ -406,6 +422,11 @@ class HttpConnection(asyncio.Protocol):
             raise
         finally:
             self._body_receiver = None
+
+    def _turn_bytes(self) -> int:
+        """Return how much of a large body may be read before other connections have their turn."""
+        share = _MOST_TURN_BYTES // max(1, self._settings.in_flight.incoming)
+        return max(share, _LEAST_TURN_BYTES)
 
     def _let_others_read(self) -> None:
         """Read no more of this connection until the event loop has looked at all others.
