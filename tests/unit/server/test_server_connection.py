@@ -323,8 +323,8 @@ async def fills(scope: Scope, _receive: Receive, send: Send) -> None:
         (3, [1024, 1365]),
         (4, [1024]),
         (16, [256]),
-        (64, [64]),
-        (1000, [64]),
+        (17, [256]),
+        (1000, [256]),
     ],
 )
 def test_others_have_their_turn_after_4_mib_of_all_large_bodies(

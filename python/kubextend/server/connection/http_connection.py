@@ -44,7 +44,7 @@ _MOST_READ_BYTES: Final = 1024 * 1024
 # What all large bodies together have read when the event loop looks at the other connections again:
 # less than two milliseconds of its time. Each read costs time as well, so that none is too small.
 _MOST_TURN_BYTES: Final = 4 * 1024 * 1024
-_LEAST_TURN_BYTES: Final = 64 * 1024
+_LEAST_TURN_BYTES: Final = 256 * 1024
 # The parser may keep so many bytes of the next request's head that nothing counts: no more than
 # each connection may hold uncounted.
 _MOST_PARSED_BYTES: Final = FREE_BYTES
