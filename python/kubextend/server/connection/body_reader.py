@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from email.message import Message as MimeHeader
 from io import BytesIO
-from typing import Final
+from typing import Final, Protocol
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
@@ -16,7 +16,7 @@ from kubextend.server.connection.bytes_in_flight import BytesInFlight, Share
 from kubextend.server.reply import RefusedError
 from kubextend.verbs.answer import Body
 
-__all__ = ["BodyReader", "BodyReceiver"]
+__all__ = ["BodyCarrier", "BodyReader", "BodyReceiver"]
 
 _JSON: Final = b"application/json"
 # Python's parser of MIME types takes a second for some that are longer.
@@ -96,34 +96,51 @@ class BodyReader:
         return RefusedError(413, f"the body is larger than {self._most_bytes} bytes{set_by}")
 
 
+class BodyCarrier(Protocol):
+    """The methods of a connection that a ``BodyReceiver`` calls."""
+
+    def turn_bytes(self) -> int:
+        """Return how much of a large body may be read before other connections have their turn."""
+
+    def let_others_read(self) -> None:
+        """Read no more of this connection until the event loop has looked at all others."""
+
+    def body_is_received(self) -> None:
+        """Read the next request, because the whole body of this one has come."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End all requests of the connection, because the client is gone."""
+
+    def pause_writing(self) -> None:
+        """Start a deadline for the client to read the answer."""
+
+    def resume_writing(self) -> None:
+        """Let the application go on, because the client has read most of the written bytes."""
+
+
 class BodyReceiver(asyncio.BufferedProtocol):
     """Reads the body of a request from a connection directly into a buffer, until it is full.
 
     Args:
-        protocol: the asyncio protocol that reads the connection when no body is read; its methods
-            are called when writing pauses or the client is gone.
+        carrier: the connection.
         buffer: as long as the body; no byte behind the body is read.
         received: how many bytes of the body are in the buffer already; the attribute of this name
             counts on.
-        on_received: called with ``received`` at first and after each read; returns how many bytes
-            the next read may take.
-        on_complete: called when the buffer is full, before anything else is read.
+        on_received: called with ``received`` after each read.
     """
 
     def __init__(
         self,
-        protocol: asyncio.Protocol,
+        carrier: BodyCarrier,
         buffer: memoryview,
         received: int,
-        on_received: Callable[[int], int],
-        on_complete: Callable[[], None],
+        on_received: Callable[[int], None],
     ) -> None:
         self.received = received
+        self._carrier = carrier
+        self._buffer = buffer
         self._on_received = on_received
-        self._most_bytes = on_received(received)
-        self._protocol = protocol
-        self._rest = buffer[received:]
-        self._on_complete = on_complete
+        self._turn_ends_at = received + carrier.turn_bytes()
         self._complete: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     async def wait(self) -> None:
@@ -131,27 +148,25 @@ class BodyReceiver(asyncio.BufferedProtocol):
 
         Raises: ClientDisconnect: the client disconnected before.
         """
-        try:
-            complete = await self._complete
-        finally:
-            self._rest.release()
-        if not complete:
+        if not await self._complete:
             # An exception that the future kept would keep the buffer too, by its traceback.
             raise ClientDisconnect
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return the next part of the buffer to be filled."""
+        """Return the part of the buffer that may be filled before other connections are read."""
         del sizehint
-        return self._rest[: self._most_bytes]
+        return self._buffer[self.received : self._turn_ends_at]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Record ``nbytes`` more received bytes; call ``on_complete`` once the buffer is full."""
-        self.received += nbytes
-        self._rest = self._rest[nbytes:]
-        self._most_bytes = self._on_received(self.received)
-        if not self._rest:
-            self._on_complete()
+        """Record ``nbytes`` more received bytes, and tell the connection of the body's end."""
+        self.received = received = self.received + nbytes
+        self._on_received(received)
+        if received == len(self._buffer):
+            self._carrier.body_is_received()
             self._settle(complete=True)
+        elif received == self._turn_ends_at:
+            self._turn_ends_at += self._carrier.turn_bytes()
+            self._carrier.let_others_read()
 
     def eof_received(self) -> None:
         """Let the transport close: a client that sends no more leaves the body incomplete."""
@@ -159,15 +174,15 @@ class BodyReceiver(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Let ``wait`` raise ClientDisconnect unless the body is complete: the client is gone."""
         self._settle(complete=False)
-        self._protocol.connection_lost(exc)
+        self._carrier.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Tell the replaced asyncio protocol that the client reads too slowly."""
-        self._protocol.pause_writing()
+        """Tell the connection that the client reads too slowly."""
+        self._carrier.pause_writing()
 
     def resume_writing(self) -> None:
-        """Tell the replaced asyncio protocol that the client reads again."""
-        self._protocol.resume_writing()
+        """Tell the connection that the client reads again."""
+        self._carrier.resume_writing()
 
     def _settle(self, *, complete: bool) -> None:
         if not self._complete.done():

@@ -39,10 +39,9 @@ __all__ = ["ConnectionSettings", "HttpConnection"]
 _MOST_WAITING: Final = 100
 # How many bytes of a body are read before the application takes them.
 _MOST_UNTAKEN_BYTES: Final = 64 * 1024
-# A read is counted after it came, so this is how much may be held beyond the limit.
-_MOST_READ_BYTES: Final = 1024 * 1024
-# What all large bodies together have read when the event loop looks at the other connections again:
-# less than two milliseconds of its time. Each read costs time as well, so that none is too small.
+# What all large bodies together read before the event loop looks at the other connections again:
+# about two milliseconds of its time. As much may be held beyond the limit, because a read is
+# counted after it came. Each turn costs time as well, so that none is too small.
 _MOST_TURN_BYTES: Final = 4 * 1024 * 1024
 _LEAST_TURN_BYTES: Final = 256 * 1024
 # The parser may keep so many bytes of the next request's head that nothing counts: no more than
@@ -314,6 +313,28 @@ class HttpConnection(asyncio.Protocol):
         """End the connection now, even if bytes of an answer are still to be written."""
         self._transport.abort()
 
+    # What a body receiver calls.
+
+    def turn_bytes(self) -> int:
+        """Return how much of a large body may be read before other connections have their turn."""
+        share = _MOST_TURN_BYTES // max(1, self._settings.in_flight.incoming)
+        return max(share, _LEAST_TURN_BYTES)
+
+    def let_others_read(self) -> None:
+        """Read no more of this connection until the event loop has looked at all others.
+
+        Otherwise uvloop reads up to 32 times, here 32 MiB, before it looks at the next connection.
+        """
+        if not self._reading_is_paused:
+            self._transport.pause_reading()
+            self._loop.call_soon(self._read_after_others)
+
+    def body_is_received(self) -> None:
+        """Parse the next request with a new parser; the old one has not seen the last body."""
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport.set_protocol(self)
+        self.on_message_complete()
+
     # What an exchange and the application call.
 
     def default_headers(self) -> Iterable[tuple[bytes, bytes]]:
@@ -370,7 +391,8 @@ class HttpConnection(asyncio.Protocol):
 
         Args:
             buffer: as long as the body.
-            on_received: called after each read with the number of body bytes received so far.
+            on_received: called at first and after each read, with the number of body bytes received
+                so far.
 
         Raises: ClientDisconnect: the client went away before the end of the body.
         """
@@ -379,8 +401,8 @@ class HttpConnection(asyncio.Protocol):
         exchange = self._exchanges[0]
         begun = exchange.take_body()
         buffer[: len(begun)] = begun
+        on_received(len(begun))
         if exchange.body_is_complete:
-            on_received(len(begun))
             if len(begun) < len(buffer):
                 # The rest of the buffer has bytes of other requests.
                 raise ClientDisconnect
@@ -398,17 +420,7 @@ class HttpConnection(asyncio.Protocol):
         begun: int,
         on_received: Callable[[int], None],
     ) -> None:
-        turn_ends_at = begun + self._turn_bytes()
-
-        def on_read(received: int) -> int:
-            nonlocal turn_ends_at
-            on_received(received)
-            if received >= turn_ends_at:
-                turn_ends_at = received + self._turn_bytes()
-                self._let_others_read()
-            return min(turn_ends_at - received, _MOST_READ_BYTES)
-
-        receiver = BodyReceiver(self, buffer, begun, on_read, self._body_is_received)
+        receiver = BodyReceiver(self, buffer, begun, on_received)
         self._body_receiver = receiver
         self._transport.set_protocol(receiver)
         self.read_on()
@@ -423,29 +435,9 @@ class HttpConnection(asyncio.Protocol):
         finally:
             self._body_receiver = None
 
-    def _turn_bytes(self) -> int:
-        """Return how much of a large body may be read before other connections have their turn."""
-        share = _MOST_TURN_BYTES // max(1, self._settings.in_flight.incoming)
-        return max(share, _LEAST_TURN_BYTES)
-
-    def _let_others_read(self) -> None:
-        """Read no more of this connection until the event loop has looked at all others.
-
-        Otherwise uvloop reads up to 32 times, here 32 MiB, before it looks at the next connection.
-        """
-        if not self._reading_is_paused:
-            self._transport.pause_reading()
-            self._loop.call_soon(self._read_after_others)
-
     def _read_after_others(self) -> None:
         if not self._reading_is_paused:
             self._transport.resume_reading()
-
-    def _body_is_received(self) -> None:
-        """Parse the next request with a new parser; the old one has not seen the last body."""
-        self._parser = httptools.HttpRequestParser(self)
-        self._transport.set_protocol(self)
-        self.on_message_complete()
 
     # Requests in their turn.
 
