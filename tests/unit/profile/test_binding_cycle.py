@@ -547,6 +547,33 @@ def test_a_call_that_its_unreserve_overtook_is_undone_and_no_newer_bind_reserves
     assert newer == Status.error(why)
 
 
+def test_a_late_call_of_a_plugin_that_reserves_nothing_keeps_no_newer_bind_back() -> None:
+    began, go = threading.Event(), threading.Event()
+    diary: list[str] = []
+
+    class Slow:
+        name = "Slow"
+
+        def pre_bind(self, *_: Any) -> None:
+            began.set()
+            assert go.wait(AT_MOST_S)
+
+    async def scenario() -> None:
+        reserves = Reserves("A", diary)
+        run = asyncio.create_task(cycle(diary, reserves, Slow()).run())
+        assert await asyncio.to_thread(began.wait, AT_MOST_S)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        assert (await cycle(diary, reserves).run()).is_success
+
+    try:
+        run_skipping(scenario())
+    finally:
+        go.set()
+    assert diary == ["A.reserve", "A.unreserve", "A.reserve", "default bind"]
+
+
 def test_a_post_bind_that_outlives_its_bind_is_followed_by_no_unreserve() -> None:
     go = threading.Event()
     diary: list[str] = []
