@@ -28,7 +28,7 @@ from kubextend.framework.handle import (
 )
 from kubextend.framework.informer import Resource
 from kubextend.framework.plugin import Plugin
-from kubextend.metrics import Metrics, ScrapedGauge
+from kubextend.metrics import Metrics, PluginRegistry, Registries, ScrapedGauge
 from kubextend.profile import PluginStarts, Profile, WaitingPods
 from kubextend.profile.stops import stop_async, stop_plugin, stop_sync, stops_async
 from kubextend.profile.threads import THREADS
@@ -467,7 +467,7 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
     verbs = build_verbs(
         config, ports, memory=memory, metrics=metrics, not_started=not_started, handle=handle
     )
-    make = partial(_remade, handle=handle, metrics=metrics)
+    make = partial(_remade, handle=handle)
     tell = _told_of_refusals(side)
     reloader = (
         None if file is None else Reloader(config, file, verbs, make, stop_plugin, metrics, tell)
@@ -770,12 +770,23 @@ def memory_warning(in_flight_bytes: int, limit_bytes: int | None) -> str:
 
 
 def _remade(
-    config: ExtenderConfiguration, resolved: ResolvedProfile, *, handle: Handle, metrics: Metrics
+    config: ExtenderConfiguration,
+    resolved: ResolvedProfile,
+    registries: Registries,
+    *,
+    handle: Handle,
 ) -> Profile:
-    """Make a profile of a changed configuration, for a server that runs already."""
+    """Make a profile of a changed configuration, for a server that runs already.
+
+    Args:
+        config: the changed configuration.
+        resolved: the profile.
+        registries: gets the registries for the metrics of the profile's plugins.
+        handle: the Handle of the configuration in use.
+    """
     name = resolved.scheduler_name
-    registries = {plugin: metrics.next_plugin_registry(plugin, name) for plugin in resolved.args}
-    changed = handle.for_configuration(config, lambda owner: registries[owner.plugin])
+    registries.update({(plugin, name): PluginRegistry() for plugin in resolved.args})
+    changed = handle.for_configuration(config, lambda owner: registries[owner.plugin, name])
     profile = profile_of(config, resolved, changed)
     if profile.plugins_in_python:
         sys.setswitchinterval(_SWITCH_INTERVAL_S)

@@ -30,6 +30,8 @@ __all__ = [
     "Histogram",
     "HistogramFamily",
     "Metrics",
+    "PluginRegistry",
+    "Registries",
     "ScrapedCounter",
     "ScrapedGauge",
     "exponential",
@@ -201,9 +203,8 @@ class Metrics:
         registry: the registry of all metrics, also of plugins' own.
         plugin_registry: (plugin, profile) -> registry for the plugin's own metrics, to which every
             scrape adds the labels ``plugin`` and ``profile``.
-        next_plugin_registry: (plugin, profile) -> registry for a plugin of a changed configuration,
-            which no scrape collects yet.
-        replace_plugin_registries: makes scrapes collect such registries, in place of others.
+        replace_plugin_registries: makes scrapes collect the registries of a changed configuration,
+            in place of others.
     """
 
     def __init__(self) -> None:
@@ -212,7 +213,6 @@ class Metrics:
         of_plugins = _PluginRegistries()
         self.registry.register(of_plugins)
         self.plugin_registry = of_plugins.of
-        self.next_plugin_registry = of_plugins.next_of
         self.replace_plugin_registries = of_plugins.replace
         self._lock = threading.Lock()
         self._families: dict[str, Counter] = {}
@@ -280,7 +280,7 @@ class Metrics:
         return generate_latest(self.registry), CONTENT_TYPE_PLAIN_0_0_4
 
 
-class _PluginRegistry(CollectorRegistry):
+class PluginRegistry(CollectorRegistry):
     """The registry of one plugin instance; refuses the names of kubextend's own metrics."""
 
     def register(self, collector: Collector) -> None:
@@ -296,6 +296,10 @@ class _PluginRegistry(CollectorRegistry):
         super().register(collector)
 
 
+Registries: TypeAlias = dict[tuple[str, str], PluginRegistry]
+"""(plugin, profile) -> the registry of a plugin instance."""
+
+
 class _PluginRegistries(Collector):
     """Collects the metrics of all plugin instances, with the labels ``plugin`` and ``profile``.
 
@@ -304,8 +308,7 @@ class _PluginRegistries(Collector):
     """
 
     def __init__(self) -> None:
-        self._registries: dict[tuple[str, str], _PluginRegistry] = {}
-        self._next: dict[tuple[str, str], _PluginRegistry] = {}
+        self._registries: Registries = {}
         self._warned: set[str] = set()
 
     def of(self, plugin: str, profile: str) -> CollectorRegistry:
@@ -315,23 +318,17 @@ class _PluginRegistries(Collector):
             plugin: the name of the plugin.
             profile: the name of the profile.
         """
-        return self._registries.setdefault((plugin, profile), _PluginRegistry())
+        return self._registries.setdefault((plugin, profile), PluginRegistry())
 
-    def next_of(self, plugin: str, profile: str) -> CollectorRegistry:
-        """Return a new registry for a plugin instance that may replace the instance in use."""
-        self._next[plugin, profile] = registry = _PluginRegistry()
-        return registry
-
-    def replace(self, gone: Collection[str], made: Collection[tuple[str, str]]) -> None:
+    def replace(self, gone: Collection[str], new: Registries) -> None:
         """Collect from the registries of other plugin instances from now on.
 
         Args:
             gone: the profiles whose instances are replaced.
-            made: (plugin, profile) of each new instance, with or without a registry of ``next_of``.
+            new: the registries of the new instances.
         """
         kept = {key: each for key, each in self._registries.items() if key[1] not in gone}
-        self._registries = kept | {key: each for key, each in self._next.items() if key in made}
-        self._next = {}
+        self._registries = kept | new
 
     def collect(self) -> Iterator[Metric]:
         families: dict[str, Metric] = {}

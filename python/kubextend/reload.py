@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from kubextend.config import ExtenderConfiguration, ResolvedProfile
 from kubextend.errors import ConfigError, Issue, KubextendError
-from kubextend.metrics import Family, Metrics, ScrapedGauge
+from kubextend.metrics import Family, Metrics, Registries, ScrapedGauge
 from kubextend.profile import PluginStarts, Profile
 from kubextend.profile.threads import Threads
 from kubextend.verbs import Verbs
@@ -112,7 +112,8 @@ class Reloader:
         config: the configuration in use.
         file: the file that the configuration came from.
         verbs: the verbs, whose profiles are replaced.
-        make: makes a profile of a configuration, or raises KubextendError.
+        make: makes a profile of a configuration, with its plugins' registries for metrics, or
+            raises KubextendError.
         stop: stops a plugin.
         metrics: counts the changed files.
         tell: tells people why a changed file is refused, beside the log and the metrics.
@@ -125,7 +126,7 @@ class Reloader:
     config: ExtenderConfiguration
     file: ConfigurationFile
     verbs: Verbs
-    make: Callable[[ExtenderConfiguration, ResolvedProfile], Profile]
+    make: Callable[[ExtenderConfiguration, ResolvedProfile, Registries], Profile]
     stop: Callable[[object], Awaitable[None]]
     metrics: Metrics
     tell: Callable[[str], None]
@@ -222,6 +223,8 @@ class Reloader:
         same = [each.scheduler_name for each in new.resolved if each in self.config.resolved]
         gone = [profile for name, profile in running.items() if name not in same]
         made: list[Profile] = []
+        # Of this change alone: a constructor that was given up may return during the next change.
+        registries: Registries = {}
         refused = threading.Event()
         loop = asyncio.get_running_loop()
 
@@ -230,33 +233,38 @@ class Reloader:
                 asyncio.run_coroutine_threadsafe(self._stop_made(made), loop)
 
         try:
-            await self._unhung(partial(self._make, new, made, refused), "make", stop_late)
+            make = partial(self._make, new, made, registries, refused)
+            await self._unhung(make, "make", stop_late)
             await self._start(made)
         except BaseException:
             refused.set()
             await asyncio.shield(self._stop_made(made))
             raise
         self.verbs.replace_profiles([*(running[name] for name in same), *made])
-        instances = [(plugin.name, each.scheduler_name) for each in made for plugin in each.plugins]
-        self.metrics.replace_plugin_registries({each.scheduler_name for each in gone}, instances)
+        self.metrics.replace_plugin_registries({each.scheduler_name for each in gone}, registries)
         self.config = new
         return gone
 
     def _make(
-        self, new: ExtenderConfiguration, made: list[Profile], refused: threading.Event
+        self,
+        new: ExtenderConfiguration,
+        made: list[Profile],
+        registries: Registries,
+        refused: threading.Event,
     ) -> None:
         """Make each profile of a new configuration that differs from the profile in use.
 
         Args:
             new: the new configuration.
             made: gets the profiles one by one, so that the caller has them if a later one fails.
+            registries: gets the registries for the metrics of the profiles' plugins.
             refused: set once the configuration is refused, so that no more of it is made.
 
         Raises: KubextendError: a plugin cannot be made.
         """
         for resolved in new.resolved:
             if resolved not in self.config.resolved and not refused.is_set():
-                made.append(self.make(new, resolved))  # noqa: PERF401  kept if a later one fails
+                made.append(self.make(new, resolved, registries))  # noqa: PERF401  kept if a later one fails
 
     async def _unhung(
         self,

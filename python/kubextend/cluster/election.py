@@ -222,23 +222,25 @@ class Election:
 
         That time is by this replica's own monotonic clock: the clocks of two machines may differ.
         Whoever deletes or empties a Lease by hand does not end its holder's lead: the holder leads
-        on until it looks at the Lease, or can no longer renew it.
+        on until it looks at the Lease, or can no longer renew it. A Lease that is empty at the
+        first look may have been emptied right before.
 
         Args:
             lease: the Lease; None: there is none.
         """
         before, now = _spec(self._seen or {}), _spec(lease or {})
-        if now != before:
+        is_new = self._seen is None and lease is not None
+        if now != before or is_new:
             # Whoever gives the Lease back writes a duration.
             by_hand = not (now.get("holderIdentity") or now.get("leaseDurationSeconds"))
-            until = self._clock() + self._may_last_s(before if by_hand else now)
-            self._held_until = max(until, self._held_until) if by_hand else until
+            lasts_s = 0 if by_hand and self.leads else self._may_last_s(now)
+            self._held_until = self._clock() + lasts_s
         self._seen = lease
 
     def _may_last_s(self, spec: dict[str, Any]) -> int:
         """Return for how many seconds another replica may lead by a Lease with this spec."""
         holder, lasts_s = spec.get("holderIdentity"), spec.get("leaseDurationSeconds")
-        if holder == self._identity or (not holder and lasts_s in {None, GIVE_BACK_S}):
+        if holder == self._identity or (not holder and lasts_s == GIVE_BACK_S):
             return 0
         return lasts_s if isinstance(lasts_s, int) else LEASE_S
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self
 
 from kubextend import core
 from kubextend.errors import ClusterError, PluginError
@@ -37,6 +37,7 @@ from kubextend.profile.guarded_calls import (
     seconds_until,
     status_of,
     take_note,
+    times_cancelled,
 )
 from kubextend.profile.run_in_progress import PluginCall, current_run
 from kubextend.profile.time_limited_calls import PluginLimits
@@ -211,6 +212,7 @@ class BindingCycle:
     held_s: float | None = field(default=None, init=False)
     _reserved: bool = field(default=False, init=False)
     _lost: str = field(default="", init=False)
+    _cancelled_before: int = field(default=0, init=False)
 
     async def run(self) -> Status:
         """Run the binding cycle; return Success if the pod is bound, else a rejecting Status.
@@ -225,6 +227,7 @@ class BindingCycle:
             ClusterError: the Kubernetes API refused the Binding, or a Bind plugin was cancelled.
             TimeoutError: kube-scheduler is about to give up the request.
         """
+        self._cancelled_before = times_cancelled()
         try:
             async with seconds_until(self.time.all_until_s):
                 status = await self._until_bound()
@@ -437,7 +440,20 @@ class BindingCycle:
             error.node = self.node_name
             raise
         take_note(plugin, point, self.pod, status, f"node {self.node_name}")
+        is_bound = point == "Bind" and status.is_success
+        if times_cancelled() > self._cancelled_before and not is_bound:
+            self._go_no_further(plugin, point)
         return status
+
+    def _go_no_further(self, plugin: Plugin, point: str) -> NoReturn:
+        """End the cycle, which was cancelled while a plugin ran that caught the cancellation.
+
+        Raises: CancelledError: always.
+        """
+        message = 'plugin "%s" caught the cancellation of its %s; the bind ends nevertheless'
+        facts = {"plugin": plugin.name, "extension_point": point, "uid": self.pod.uid}
+        _LOGGER.error(message, plugin.name, point, extra=facts)
+        raise asyncio.CancelledError
 
     def _rejected(self, plugin: Plugin, point: str, status: Status) -> Status:
         """Check that a plugin's Status is a rejection, and return the Status.

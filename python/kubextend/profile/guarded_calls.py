@@ -25,6 +25,7 @@ __all__ = [
     "seconds_until",
     "status_of",
     "take_note",
+    "times_cancelled",
 ]
 
 _DETAILS = logging.getLogger(f"{__name__}.details")
@@ -130,7 +131,7 @@ async def guarded_async(
     run = current_run()
     if run is not None:
         run.begin_call(plugin.name, point, cleanup=cleanup)
-    cancelled_before = _times_cancelled()
+    cancelled_before = times_cancelled()
     try:
         async with seconds_until(deadline_s) as time_out:
             return await call()
@@ -144,7 +145,7 @@ async def guarded_async(
                 run.hung(plugin.name)
             late = PluginError(plugin.name, point, "has not answered in time")
             raise about(late, pod) from error
-        if isinstance(error, CancelledError) and _times_cancelled() > cancelled_before:
+        if isinstance(error, CancelledError) and times_cancelled() > cancelled_before:
             raise
         raise _failed(run, plugin, point, error, pod) from _cause(error)
     finally:
@@ -262,7 +263,7 @@ def _is_of_a_large_object(error: BaseException) -> bool:
     return any(isinstance(each, dropped) for each in (error, error.__cause__))
 
 
-def _times_cancelled() -> int:
+def times_cancelled() -> int:
     """Return how often ``cancel`` of the current task was called; 0 outside of a task."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()

@@ -30,15 +30,17 @@ _LONGEST_PAUSE_S: Final = 30.0
 
 @dataclass(slots=True, eq=False)
 class _Start:
-    """A plugin that has not started yet.
+    """The start of one plugin.
 
     Attributes:
         plugin: the plugin.
         why: why the plugin has not started, as a phrase after the plugin's name.
+        succeeded: whether the method ``start`` has succeeded.
     """
 
     plugin: Any
     why: str = "has not started yet"
+    succeeded: bool = False
 
     def __str__(self) -> str:
         return f'plugin "{self.plugin.name}" {self.why}'
@@ -53,7 +55,7 @@ class PluginStarts:
         on_failure: called for every start that failed, with the error and its consequence.
         deadline_s: seconds after which a start counts as failed.
         sleep: waits the given seconds between two starts of a plugin.
-        on_started: called after each start that succeeded.
+        on_started: called after each start that succeeded; if it raises, the start has failed.
     """
 
     def __init__(
@@ -71,45 +73,58 @@ class PluginStarts:
         self._deadline_s = deadline_s
         self._sleep = sleep
         self._on_started = on_started
-        self._missing = [_Start(plugin) for plugin in plugins if getattr(plugin, "start", None)]
+        self._starts = [_Start(plugin) for plugin in plugins if getattr(plugin, "start", None)]
 
     def names(self) -> frozenset[str]:
         """Return the names of the plugins that have not started."""
-        return frozenset(start.plugin.name for start in list(self._missing))
+        return frozenset(start.plugin.name for start in self._missing())
 
     def why_not(self) -> str:
         """Return one text that says which plugins have not started, and why; "" once all have."""
-        return "; ".join(map(str, self._missing))
+        return "; ".join(map(str, self._missing()))
 
     async def run(self) -> None:
         """Start every plugin, repeat failed starts, and return once all plugins have started."""
         async with asyncio.TaskGroup() as group:
-            for start in self._missing:
+            for start in self._starts:
                 group.create_task(self._until_started(start))
 
     async def _until_started(self, start: _Start) -> None:
         pause_s = _FIRST_PAUSE_S
-        while error := await self._failure_of(start.plugin):
+        while error := await self._failure_of(start):
+            start.succeeded = False
             if not isinstance(error, UncalledError):
                 start.why = f"does not start: {error.message}"
             self._on_failure(error, "kubextend is not ready")
             await self._sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-        self._missing.remove(start)
-        self._on_started()
 
-    async def _failure_of(self, plugin: Any) -> PluginError | None:
+    def _missing(self) -> list[_Start]:
+        return [start for start in self._starts if not start.succeeded]
+
+    async def _failure_of(self, start: _Start) -> PluginError | None:
+        """Start a plugin and tell of its start; return why that failed, or None."""
         try:
-            if inspect.iscoroutinefunction(plugin.start):
-                until_s = time.monotonic() + self._deadline_s
-                await guarded_async(plugin, _POINT, plugin.start, deadline_s=until_s)
-                return None
-            await self._limits.within_async(self._deadline_s, partial(_call_start, plugin))
+            await self._start_plugin(start.plugin)
+            # Whoever is told begins the handlers of the plugins that have started.
+            start.succeeded = True
+            self._on_started()
         except PluginError as error:
             return error
         except TimeoutError:
-            return PluginError(plugin.name, _POINT, "no thread was free for it")
+            return PluginError(start.plugin.name, _POINT, "no thread was free for it")
+        except Exception as error:  # noqa: BLE001  the system may refuse a new thread
+            failed = PluginError(start.plugin.name, _POINT, f"{type(error).__name__}: {error}")
+            failed.__cause__ = error
+            return failed
         return None
+
+    async def _start_plugin(self, plugin: Any) -> None:
+        if inspect.iscoroutinefunction(plugin.start):
+            until_s = time.monotonic() + self._deadline_s
+            await guarded_async(plugin, _POINT, plugin.start, deadline_s=until_s)
+        else:
+            await self._limits.within_async(self._deadline_s, partial(_call_start, plugin))
 
 
 def _call_start(plugin: Any) -> None:

@@ -11,6 +11,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import Context, copy_context
 from enum import Enum, auto
 from functools import partial
@@ -135,20 +136,21 @@ class Threads:
     def submit(self, work: Callable[[], _T]) -> Job[_T]:
         """Queue a call, which begins as soon as a thread is free.
 
-        Raises: RuntimeError: ``stop`` was called before.
+        Raises: RuntimeError: ``stop`` was called before, or the system refuses a new thread. The
+            call never begins then.
         """
         job = Job(work)
         with self._lock:
             if self._stopped:
                 message = f"the {self._name} threads have been stopped"
                 raise RuntimeError(message)
-            self._jobs.put(job)  # type: ignore[arg-type]
             if self._spare:
                 self._spare -= 1
             elif self._serving < self._most:
                 self._begin_thread()
             else:
                 self._waiting += 1
+            self._jobs.put(job)  # type: ignore[arg-type]
         return job
 
     def give_up(self, job: Job[_T], on_return: Callable[[], object] | None = None) -> bool:
@@ -170,8 +172,10 @@ class Threads:
             job._on_return = on_return or _nothing  # noqa: SLF001
             self._serving -= 1
             if self._waiting:
-                self._waiting -= 1
-                self._begin_thread()
+                # If the system refuses a thread, the calls wait until another thread is free.
+                with suppress(RuntimeError):
+                    self._begin_thread()
+                    self._waiting -= 1
             return True
 
     def use(self) -> ThreadUse:
@@ -188,8 +192,8 @@ class Threads:
             self._spare = 0
 
     def _begin_thread(self) -> None:
-        self._serving += 1
         threading.Thread(target=self._serve, name=f"kubextend-{self._name}", daemon=True).start()
+        self._serving += 1
 
     def _serve(self) -> None:
         goes_on = True

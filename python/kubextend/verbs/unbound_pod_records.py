@@ -70,6 +70,10 @@ _REJECTION_S: Final = 10.0
 # time has its turn a second later.
 _LOOK_S: Final = 0.2
 
+# Between the two requests of one attempt, kube-scheduler runs its own filters for all nodes. A
+# second request that counts as a first one splits the pass of a pod group.
+_SAME_ATTEMPT_S: Final = 10.0
+
 _PERMIT_HOLD_S: Final = 10.0
 _LONGEST_PERMIT_HOLD_S: Final = 300.0
 
@@ -205,8 +209,8 @@ class UnplacedPods:
         # whose reasons are still to be told. The oldest rejection comes first.
         self._rejected: dict[str, _Record] = {}
         # Scheduler name -> UID and nominated node of the pod of the scheduler's last filter
-        # request, if that was about the node alone and left no node.
-        self._left_nominated: dict[str, tuple[str, str]] = {}
+        # request, if that was about the node alone and left no node, and when it was answered.
+        self._left_nominated: dict[str, tuple[str, str, float]] = {}
         self._forgotten: list[core.Pod] = []
         self._looking = threading.Lock()
         self._changes = 0
@@ -218,8 +222,9 @@ class UnplacedPods:
 
         If kube-scheduler's own filters left only the nominated node, kube-scheduler's request about
         that node and its request about all nodes are equal. The second of two such requests is
-        about all nodes, if no request about another pod came between them: kube-scheduler asks
-        about one pod after the other.
+        about all nodes, if it comes within ten seconds and no request about another pod came
+        between them: kube-scheduler asks about one pod after the other. It sends no second request
+        if another extender rejects all nodes, and may try the pod again much later.
 
         Args:
             pod: the pod.
@@ -228,12 +233,14 @@ class UnplacedPods:
         nominated = pod.nominated_node_name
         if not nominated or len(nodes) != 1 or nodes.names[0] != nominated:
             return False
-        asked = pod.uid, nominated
-        return self._left_nominated.get(pod.scheduler_name) != asked
+        *asked, at_s = self._left_nominated.get(pod.scheduler_name, ("", "", -math.inf))
+        is_second = asked == [pod.uid, nominated] and self._clock() < at_s + _SAME_ATTEMPT_S
+        return not is_second
 
     def leave_nominated(self, pod: core.Pod) -> None:
         """Note that a filter request about the pod's nominated node alone left no node."""
-        self._left_nominated[pod.scheduler_name] = pod.uid, pod.nominated_node_name
+        asked = pod.uid, pod.nominated_node_name, self._clock()
+        self._left_nominated[pod.scheduler_name] = asked
 
     def begin(
         self,

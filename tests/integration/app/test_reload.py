@@ -13,7 +13,7 @@ from prometheus_client import Gauge
 from pydantic import BaseModel
 
 from kubextend import app, config, core
-from kubextend.config import ExtenderConfiguration, ResolvedProfile
+from kubextend.config import ExtenderConfiguration
 from kubextend.discovery import known_plugins
 from kubextend.errors import ConfigError, Issue
 from kubextend.framework.cycle_state import CycleState
@@ -135,6 +135,46 @@ def wants(
         "plugins": {"filter": {"enabled": [{"name": "LabelMatch"}]}},
         "pluginConfig": [{"name": "LabelMatch", "args": args}],
     }
+
+
+def test_metrics_that_a_given_up_constructor_makes_never_come_into_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = Server(File(counting(1)))
+    make, is_made = server.reloader.make, threading.Event()
+    HANGS.clear()
+    LET_GO.clear()
+
+    async def until_it_hangs(_seconds: float) -> None:
+        await asyncio.to_thread(HANGS.wait)
+
+    def make_late(*arguments: Any) -> Profile:
+        hang()
+        made = make(*arguments)
+        is_made.set()
+        return made
+
+    def make_before(*arguments: Any) -> Profile:
+        made = make(*arguments)
+        LET_GO.set()
+        assert is_made.wait(60)
+        return made
+
+    try:
+        with monkeypatch.context() as first:
+            first.setattr(server.reloader, "wait_for_plugins", until_it_hangs)
+            first.setattr(server.reloader, "make", make_late)
+            server.file.write(counting(2))
+            server.look()
+        assert server.counted("refused") == 1
+        monkeypatch.setattr(server.reloader, "make", make_before)
+        server.file.write(counting(3))
+        server.look()
+    finally:
+        HANGS.set()
+        LET_GO.set()
+    labels = {"plugin": "Counts", "profile": "default-scheduler"}
+    assert server.metrics.registry.get_sample_value("my_number", labels) == 3
 
 
 def telling(name: str = "default-scheduler", **policy: Any) -> dict[str, Any]:
@@ -622,7 +662,7 @@ def test_a_pod_that_permit_holds_ends_with_the_plugin_that_holds_it() -> None:
         async def stop(plugin: object) -> None:
             stopped.append(plugin)
 
-        def make(new: ExtenderConfiguration, _: ResolvedProfile) -> Profile:
+        def make(new: ExtenderConfiguration, *_: object) -> Profile:
             return app.build_verbs(new).profiles.by_scheduler_name["default-scheduler"]
 
         reloader = Reloader(
@@ -669,7 +709,7 @@ def test_a_replaced_plugin_is_stopped_once_no_pod_is_bound_with_it() -> None:
             assert not busy
             stopped.set()
 
-        def make(new: ExtenderConfiguration, _: ResolvedProfile) -> Profile:
+        def make(new: ExtenderConfiguration, *_: object) -> Profile:
             return app.build_verbs(new).profiles.by_scheduler_name["default-scheduler"]
 
         reloader = Reloader(

@@ -153,6 +153,16 @@ def test_a_lease_that_is_given_back_is_taken_at_once(world: World) -> None:
     assert world.leases.spec["leaseTransitions"] == 1
 
 
+def test_a_lease_that_is_given_back_is_taken_at_once_by_who_never_saw_it_held(
+    world: World,
+) -> None:
+    first, second = world.candidate("a"), world.candidate("b")
+    first.attempt()
+    first.stop()
+    second.attempt()
+    assert second.leads
+
+
 def test_who_does_not_lead_gives_nothing_back(world: World) -> None:
     first, second = world.candidate("a"), world.candidate("b")
     first.attempt()
@@ -239,6 +249,22 @@ def test_a_lease_that_is_ended_by_hand_makes_no_second_leader(world: World, how:
     assert world.clock.now_s == ended_s + 15
 
 
+@pytest.mark.parametrize("how", ["emptied", "with its times alone", "without a spec"])
+def test_a_lease_that_is_empty_at_the_first_look_makes_no_second_leader(
+    world: World, how: str
+) -> None:
+    first, second = world.candidate("a"), world.candidate("b")
+    first.attempt()
+    end_by_hand(world, how)
+    second.attempt()
+    while not second.leads:
+        world.clock.pass_s(0.5)
+        second.attempt()
+        assert not (first.leads and second.leads)
+    assert world.clock.now_s == 15
+    assert world.leases.spec["holderIdentity"] == "b"
+
+
 def test_a_lease_that_is_emptied_by_hand_and_then_deleted_makes_no_second_leader(
     world: World,
 ) -> None:
@@ -250,6 +276,20 @@ def test_a_lease_that_is_emptied_by_hand_and_then_deleted_makes_no_second_leader
     end_by_hand(world, "deleted")
     second.attempt()
     assert (first.leads, second.leads) == (True, False)
+
+
+@pytest.mark.parametrize("how", BY_HAND)
+def test_who_led_before_the_leader_of_a_lease_that_is_ended_by_hand_waits_too(
+    world: World, how: str
+) -> None:
+    first, second = world.candidate("a"), world.candidate("b")
+    first.attempt()
+    second.attempt()
+    world.clock.pass_s(15)
+    second.attempt()
+    end_by_hand(world, how)
+    first.attempt()
+    assert (first.leads, second.leads) == (False, True)
 
 
 @pytest.mark.parametrize("how", BY_HAND)
@@ -308,14 +348,6 @@ def test_of_two_that_reach_for_it_one_gets_it(world: World) -> None:
     second.attempt()
     assert not second.leads
     assert world.leases.spec["holderIdentity"] == "c"
-
-
-def test_a_lease_without_a_spec_is_nobodys(world: World) -> None:
-    world.leases.lease = {"metadata": {"name": "kubextend-queue", "resourceVersion": "0"}}
-    first = world.candidate("a")
-    first.attempt()
-    assert first.leads
-    assert world.leases.spec["leaseTransitions"] == 0
 
 
 def test_two_replicas_never_have_the_same_identity() -> None:

@@ -547,6 +547,129 @@ def test_a_call_that_its_unreserve_overtook_is_undone_and_no_newer_bind_reserves
     assert newer == Status.error(why)
 
 
+class Catches:
+    """Catches the cancellation of the one method that waits, and answers after that."""
+
+    name = "Catches"
+
+    def __init__(self, diary: list[str], method: str, answer: Any) -> None:
+        self.diary = diary
+        self.waits = asyncio.Event()
+        setattr(self, method, self._wait)
+        self._method, self._answer = method, answer
+
+    async def _wait(self, *_: Any) -> Any:
+        self.waits.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+        self.diary.append(self._method)
+        return self._answer
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "before"),
+    [
+        ("permit", WAIT, []),
+        ("permit", None, []),
+        ("pre_bind", None, ["B.permit"]),
+        ("bind", Status.skip(), ["B.permit", "B.pre_bind"]),
+    ],
+)
+def test_a_bind_whose_cancellation_a_plugin_catches_ends_nevertheless(
+    method: str, answer: Any, before: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    diary: list[str] = []
+    plugin = Catches(diary, method, answer)
+
+    async def scenario() -> None:
+        waiting = WaitingPods()
+        last = all_points("B", diary)
+        run = asyncio.create_task(
+            cycle(diary, Reserves("A", diary), plugin, last, waiting=waiting).run()
+        )
+        await plugin.waits.wait()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        assert len(waiting) == 0
+
+    run_skipping(scenario())
+    begin = ["A.reserve", "B.reserve"]
+    assert diary == [*begin, *before, method, "B.unreserve", "A.unreserve"]
+    point = {"permit": "Permit", "pre_bind": "PreBind", "bind": "Bind"}[method]
+    assert f'plugin "Catches" caught the cancellation of its {point}' in caplog.text
+
+
+def test_a_pod_that_a_bind_plugin_binds_although_it_is_cancelled_is_bound() -> None:
+    diary: list[str] = []
+    plugin = Catches(diary, "bind", None)
+
+    async def scenario() -> Status:
+        run = asyncio.create_task(cycle(diary, Reserves("A", diary), plugin).run())
+        await plugin.waits.wait()
+        run.cancel()
+        return await run
+
+    assert run_skipping(scenario()).is_success
+    assert diary == ["A.reserve", "bind"]
+
+
+def test_unreserve_runs_after_a_bind_plugin_has_ended_that_is_cancelled() -> None:
+    diary: list[str] = []
+    began = asyncio.Event()
+
+    class CleansUp:
+        name = "CleansUp"
+
+        async def bind(self, *_: Any) -> None:
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                for _ in range(3):
+                    await asyncio.sleep(0)
+                diary.append("cleaned up")
+
+    async def scenario() -> None:
+        run = asyncio.create_task(cycle(diary, Reserves("A", diary), CleansUp()).run())
+        await began.wait()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+
+    run_skipping(scenario())
+    assert diary == ["A.reserve", "cleaned up", "A.unreserve"]
+
+
+def test_a_late_call_of_a_plugin_that_reserves_nothing_keeps_no_newer_bind_back() -> None:
+    began, go = threading.Event(), threading.Event()
+    diary: list[str] = []
+
+    class Slow:
+        name = "Slow"
+
+        def pre_bind(self, *_: Any) -> None:
+            began.set()
+            assert go.wait(AT_MOST_S)
+
+    async def scenario() -> None:
+        reserves = Reserves("A", diary)
+        run = asyncio.create_task(cycle(diary, reserves, Slow()).run())
+        assert await asyncio.to_thread(began.wait, AT_MOST_S)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        assert (await cycle(diary, reserves).run()).is_success
+
+    try:
+        run_skipping(scenario())
+    finally:
+        go.set()
+    assert diary == ["A.reserve", "A.unreserve", "A.reserve", "default bind"]
+
+
 def test_a_post_bind_that_outlives_its_bind_is_followed_by_no_unreserve() -> None:
     go = threading.Event()
     diary: list[str] = []

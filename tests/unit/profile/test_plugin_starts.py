@@ -2,7 +2,10 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from kubextend.errors import PluginError
 from kubextend.profile import PluginLimits, PluginStarts
@@ -33,7 +36,7 @@ class Background:
 
 
 def starts_of(
-    *plugins: Any, deadline_s: float = SOON_S
+    *plugins: Any, deadline_s: float = SOON_S, on_started: Callable[[], object] = lambda: None
 ) -> tuple[PluginStarts, list[str], list[float]]:
     """The starts, what they tell, and how long they pause."""
     told: list[str] = []
@@ -49,7 +52,9 @@ def starts_of(
         told.append(f"{consequence}: {error}")
 
     limits = PluginLimits(clock=lambda: sum(pauses))
-    starts = PluginStarts(plugins, limits, on_failure, deadline_s=deadline_s, sleep=sleep)
+    starts = PluginStarts(
+        plugins, limits, on_failure, deadline_s=deadline_s, sleep=sleep, on_started=on_started
+    )
     return starts, told, pauses
 
 
@@ -141,3 +146,42 @@ def test_a_coroutine_that_a_plain_start_returns_is_awaited_by_nobody() -> None:
         'plugin "A" does not start: TypeError: answered a coroutine where None is expected; only'
         " start, stop, reserve, unreserve, permit, preBind, bind and postBind may be async"
     )
+
+
+REFUSED_THREAD = RuntimeError("can't start new thread")
+
+
+def test_a_start_whose_handlers_cannot_begin_is_repeated_and_other_plugins_start() -> None:
+    refused: list[str] = []
+
+    def begin_handlers() -> None:
+        if "A" not in starts.names() and not refused:
+            refused.append("A")
+            raise REFUSED_THREAD
+
+    first, other = Starting("A"), Starting("B")
+    starts, told, pauses = starts_of(first, other, on_started=begin_handlers)
+    asyncio.run(starts.run())
+    assert (first.calls, other.calls, pauses) == (2, 1, [5.0])
+    assert told[0] == (
+        'kubextend is not ready: running "A" Start plugin: RuntimeError: can\'t start new thread'
+    )
+    assert 'plugin "A" does not start: RuntimeError: can\'t start new thread' in told[1]
+    assert starts.why_not() == ""
+
+
+def test_a_start_for_which_the_system_has_no_thread_is_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plugin = Starting("A")
+    starts, told, pauses = starts_of(plugin)
+    start_thread = threading.Thread.start
+
+    def start_unless_first(thread: threading.Thread) -> None:
+        if thread.name == "kubextend-verb" and not told:
+            raise REFUSED_THREAD
+        start_thread(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_unless_first)
+    asyncio.run(starts.run())
+    assert (plugin.calls, pauses, starts.why_not()) == (1, [5.0], "")

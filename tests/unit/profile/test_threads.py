@@ -102,6 +102,50 @@ def test_work_that_nobody_wants_is_let_go_of_before_a_thread_is_free(
     assert all(job.future.result(SOON_S) for job in busy)
 
 
+def refuse_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do what the system does at its limit of threads."""
+
+    def refuse(_: threading.Thread) -> None:
+        message = "can't start new thread"
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+
+
+def test_a_thread_that_the_system_refuses_takes_no_place_and_its_call_never_begins(
+    threads: Threads,
+) -> None:
+    done: list[str] = []
+    with pytest.MonkeyPatch.context() as patched:
+        refuse_threads(patched)
+        for _ in range(3):
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                threads.submit(lambda: done.append("refused"))
+    assert threads.use().busy == 0
+    threads.submit(lambda: done.append("later")).future.result(SOON_S)
+    assert done == ["later"]
+
+
+def test_a_call_waits_on_where_the_system_refuses_the_thread_for_an_abandoned_one() -> None:
+    threads, go, begun = Threads(1, "test"), threading.Event(), threading.Event()
+
+    def hang() -> None:
+        begun.set()
+        assert go.wait(SOON_S)
+
+    hung = threads.submit(hang)
+    waiting = threads.submit(lambda: "waited")
+    assert begun.wait(SOON_S)
+    with pytest.MonkeyPatch.context() as patched:
+        refuse_threads(patched)
+        assert threads.give_up(hung)
+    assert threads.use().waiting == 1
+    assert threads.submit(lambda: "next").future.result(SOON_S) == "next"
+    assert waiting.future.result(SOON_S) == "waited"
+    go.set()
+    threads.stop()
+
+
 def test_after_stop_nothing_is_taken_and_the_threads_end() -> None:
     threads = Threads(2, "ends")
     ends = [threads.submit(threading.current_thread).future.result(SOON_S) for _ in range(3)]

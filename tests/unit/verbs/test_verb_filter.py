@@ -152,6 +152,19 @@ def test_a_call_for_the_nominated_node_that_no_call_for_all_nodes_followed_is_fo
     assert plugin.told == ["pod"]
 
 
+def test_a_call_for_the_nominated_node_does_not_belong_to_one_that_came_long_before() -> None:
+    clock, plugin = Clock(), Told(["bad", "worse"])
+    verbs = verbs_told(plugin, clock=clock)
+    answer(verbs, names_request(["bad"], NOMINATED))
+    # Another extender rejected all nodes, and kube-scheduler tries the pod again later.
+    clock.now_s += 11
+    answer(verbs, names_request(["bad"], NOMINATED))
+    assert plugin.told == []
+    clock.now_s += 9
+    answer(verbs, names_request(["bad"], NOMINATED))
+    assert plugin.told == ["pod"]
+
+
 def test_after_a_plugin_hung_for_the_nominated_node_the_next_call_is_about_all_nodes() -> None:
     plugin = Told(["bad"])
     verb = verbs_told(plugin).filter._verb
