@@ -73,7 +73,9 @@ def pod_events(cluster: Cluster, namespace: str, uid: str) -> list[dict[str, Any
             or "",
             "type": each.get("type") or "",
             "reason": each.get("reason") or "",
-            "from": each.get("reportingComponent") or "",
+            "from": each.get("reportingComponent")
+            or (each.get("source") or {}).get("component")
+            or "",
             "note": str(each.get("message") or "")[:1024],
         }
         for each in items

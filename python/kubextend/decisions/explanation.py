@@ -150,7 +150,7 @@ def explain(facts: Facts) -> Explanation:
     """Return why the pod is where it is, or why it is on no node."""
     story = _Story(facts)
     found = story.of_the_pod() or story.of_a_hold() or story.of_no_attempt()
-    found = found or story.of_a_failure() or story.of_rejections()
+    found = found or story.with_source(story.of_a_failure() or story.of_rejections())
     if found.cause not in {Cause.BOUND, Cause.NO_SUCH_POD, Cause.DELETED, Cause.ENDED}:
         found.unblock += [each for each in _unblocks(facts) if each not in found.unblock]
     return found
@@ -220,7 +220,7 @@ class _Story:
         """Return the cause if no scheduler has tried the pod yet."""
         if self._facts.pod is None or self._condition() or self._calls:
             return None
-        wanted = self._spec.get("schedulerName") or "default-scheduler"
+        wanted = self._scheduler()
         if self._message():
             return None
         server: _Json = self._decisions.get("kubextend") or {}
@@ -248,6 +248,15 @@ class _Story:
     def of_a_failure(self) -> Explanation | None:
         """Return the cause if the last attempt failed, so that nobody judged all nodes."""
         return self._of_no_answer() or self._of_the_last_call()
+
+    def with_source(self, found: Explanation) -> Explanation:
+        """Return an explanation whose sentence says if an Event alone is behind it."""
+        if self._event():
+            found.sentence += (
+                f"; an Event of {self._scheduler()} says so, which anybody could write who may "
+                f"create Events in the namespace {self._facts.namespace}"
+            )
+        return found
 
     def _of_no_answer(self) -> Explanation | None:
         """Return the cause if kube-scheduler got no answer of an extender."""
@@ -314,7 +323,7 @@ class _Story:
             return Explanation(Cause.REJECTED, sentence, plugin, theirs, todo)
         if unknown := self._why_nobody_knows_who_rejected(theirs, total):
             sentence = (
-                f"the PodScheduled condition says: {self._message()}; whether kube-scheduler's or "
+                f"{self._source()} says: {self._message()}; whether kube-scheduler's or "
                 f"kubextend's filters rejected is not known, because {unknown}"
             )
             plugin = ", ".join(by_rule)
@@ -360,7 +369,7 @@ class _Story:
         """Return a time at or before the end of the last attempt, as late as it is known."""
         # A later attempt that fails as well changes only the condition's message.
         times = [self._condition().get("lastTransitionTime")]
-        times += [each.get("at") for each in self._facts.events if each.get("reason") == _FAILED]
+        times += [each.get("at") for each in self._failures()]
         return max(_moment(each) for each in times)
 
     def _rules_that_nodes_miss(self, theirs: Mapping[str, int], total: int) -> list[_Json]:
@@ -411,11 +420,30 @@ class _Story:
         return next(found, {})
 
     def _message(self) -> str:
-        if message := str(self._condition().get("message") or ""):
-            return message
-        # A failed binding is only in an Event until the pod's next attempt.
-        notes = [each for each in self._facts.events if each.get("reason") == _FAILED]
-        return str(notes[-1].get("note") or "") if notes else ""
+        return str(self._condition().get("message") or self._event().get("note") or "")
+
+    def _source(self) -> str:
+        return f"an Event of {self._scheduler()}" if self._event() else "the PodScheduled condition"
+
+    def _event(self) -> _Json:
+        """Return the scheduler's last Event about a failed attempt; {}: none, or more is known.
+
+        A failed binding is only in an Event until the pod's next attempt. But whoever may create
+        Events can write one in the scheduler's name. So an Event counts only if neither the
+        condition nor the record says how the last attempt ended.
+        """
+        if self._condition().get("message") or (self._calls and _has_ended(self._calls[-1])):
+            return {}
+        return next(reversed(self._failures()), {})
+
+    def _failures(self) -> list[_Json]:
+        """Return the Events about failed attempts in the name of the pod's scheduler."""
+        wanted = (_FAILED, self._scheduler())
+        events = self._facts.events
+        return [each for each in events if (each.get("reason"), each.get("from")) == wanted]
+
+    def _scheduler(self) -> str:
+        return self._spec.get("schedulerName") or "default-scheduler"
 
     def _best(self, node: str) -> str:
         """Return the scores of a bound pod's node, as far as they are on record."""
@@ -428,6 +456,13 @@ class _Story:
                     )
                     return f", number {rank} of kubextend's scores: {each['total']} ({scores})"
         return ""
+
+
+def _has_ended(call: _Json) -> bool:
+    """Return whether a call ended an attempt: by an Error, or because no node or plugin passed."""
+    passed = (call["nodes"] or {}).get("passed") if call["verb"] == "filter" else None
+    told = call["error"] or call["rejectedBy"] or call["note"].startswith(NOT_PERMITTED)
+    return bool(told) or passed == 0
 
 
 def _of_error(call: _Json) -> Explanation:

@@ -18,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 
 from pydantic import Field
 
@@ -123,12 +124,12 @@ class _Roster:
     Attributes:
         there: UIDs of the pods that run or that kube-scheduler may place, and of the pods for which
             PreEnqueue or PreFilter was called since.
-        bound: UIDs of pods that the watch shows on a node.
+        bound: by UID, the node of each pod that the watch shows on a node.
         until_s: when to list the pods again, in monotonic seconds.
     """
 
     there: set[str]
-    bound: set[str]
+    bound: dict[str, str]
     until_s: float
 
 
@@ -137,7 +138,7 @@ class _Group:
     """What Coscheduling remembers about one pod group.
 
     Attributes:
-        permitted: UIDs of pods that reached Permit, and have not failed since.
+        permitted: by UID, the node of each pod that reached Permit, and has not failed since.
         waiting: by UID, pods to which Permit answered Wait and that have been neither allowed nor
             rejected since.
         turned_away: by UID, at most 4,096 pods that were rejected because of the group and that
@@ -156,7 +157,7 @@ class _Group:
         wake_timer: activates rejected pods when the backoff is over, or a second later.
     """
 
-    permitted: set[str] = field(default_factory=set)
+    permitted: dict[str, str] = field(default_factory=dict)
     waiting: dict[str, _Told] = field(default_factory=dict)
     turned_away: OrderedDict[str, core.Pod] = field(default_factory=OrderedDict)
     probe: core.Pod | None = None
@@ -328,7 +329,7 @@ class Gangs:
         if key is None:
             return
         group = self._group(key)
-        group.permitted.discard(pod.uid)
+        group.permitted.pop(pod.uid, None)
         group.waiting.pop(pod.uid, None)
         if self._needs_no_more(key, pod, group):
             return
@@ -350,7 +351,7 @@ class Gangs:
         Returns: success if the group is complete, a rejection, or ``Status.wait()`` with the
             seconds to hold the pod.
         """
-        del state, node_name
+        del state
         gang = self._gang_of(pod)
         if gang is None:
             return Status.success()
@@ -360,7 +361,7 @@ class Gangs:
         group = self._group(gang.key)
         with self._lock:
             group.turned_away.pop(pod.uid, None)
-        group.permitted.add(pod.uid)
+        group.permitted[pod.uid] = node_name
         try:
             complete = self._is_complete(gang.key, gang.min_available, group)
             number = self._counted(gang.key, group)
@@ -448,21 +449,24 @@ class Gangs:
         The number may be too high: pods deleted since the group's pods were last listed count.
         """
         bound = self._roster(key, group).bound
-        return len(group.permitted) + len(bound - group.permitted)
+        return len(group.permitted) + len(bound.keys() - group.permitted.keys())
 
     def _is_complete(self, key: _Key, min_available: int, group: _Group) -> bool:
         """Return whether enough pods of a group run, or reached Permit and have not been rejected.
 
-        Deleted pods do not count.
+        Deleted pods do not count. Each pod is looked up on its node, because a list of the group
+        would have all pods without a node as well, of which a tenant may create any number.
         """
         if self._counted(key, group) < min_available:
             return False
-        if group.waiting:
-            group.roster = self._listed(key, group)
+        pods = self._handle.pods()
         gives_up = self._handle.waiting_pods.gives_up
-        # A thread that lists may change the set meanwhile; to copy a set is one step.
-        about_to = {uid for uid in set(group.permitted) if not gives_up(uid)}
-        return len(about_to | self._roster(key, group).bound) >= min_available
+        bound = self._roster(key, group).bound
+        # A thread that lists may change the dict meanwhile; to copy a dict is one step.
+        placed = (group.permitted | bound).items()
+        certain = (pair for pair in placed if pair[0] in bound or not gives_up(pair[0]))
+        there = (uid for uid, node in certain if _is_on(pods, node, uid))
+        return len(list(islice(there, min_available))) == min_available
 
     def _needs_no_more(self, key: _Key, pod: core.Pod, group: _Group) -> bool:
         """Return whether a group is complete without a pod whose binding cycle failed.
@@ -491,7 +495,7 @@ class Gangs:
         roster = self._gathering.pop(key, None)
         if roster is None or self._clock() >= roster.until_s:
             uids = {pod.uid for pod in self._members(key)}
-            roster = _Roster(uids, set(), self._clock() + len(uids) / _LISTED_PER_S)
+            roster = _Roster(uids, {}, self._clock() + len(uids) / _LISTED_PER_S)
         self._gathering[key] = roster
         if len(self._gathering) > _GROUPS:
             self._gathering.popitem(last=False)
@@ -504,10 +508,15 @@ class Gangs:
         assumed = self._handle.assumed_pods()
         uids = {pod.uid for pod in members}
         # A pod may reach Permit on the event loop while a thread lists.
-        group.permitted -= permitted - uids
+        for uid in permitted - uids:
+            group.permitted.pop(uid, None)
         return _Roster(
             there=uids,
-            bound={pod.uid for pod in members if pod.node_name and pod.uid not in assumed},
+            bound={
+                pod.uid: node
+                for pod in members
+                if (node := pod.node_name) and pod.uid not in assumed
+            },
             until_s=self._clock() + len(members) / _LISTED_PER_S,
         )
 
@@ -624,7 +633,7 @@ class Gangs:
                 return []
             group.turned_away.pop(probe.uid, None)
             return [probe]
-        for uid in group.permitted & group.turned_away.keys():
+        for uid in group.permitted.keys() & group.turned_away.keys():
             del group.turned_away[uid]
         size = len(group.turned_away)
         number = min(size, max(_WOKEN_PER_S, -(-size // _WAKE_WITHIN_S)))
@@ -656,6 +665,12 @@ class Coscheduling(Gangs):
     def no_minimum(self) -> Status:
         """Return the rejection of a pod without a valid number."""
         return Status.unresolvable(_NO_NUMBER, f"in {self._min_available_key}")
+
+
+def _is_on(pods: core.PodSnapshot | None, node: str, uid: str) -> bool:
+    """Return whether a pod is on a node, and is not being deleted."""
+    pod = None if pods is None else pods.pod_on(node, uid)
+    return pod is not None and pod.deletion_timestamp is None
 
 
 def may_be_parked(pod: core.Pod) -> bool:

@@ -28,7 +28,12 @@ __all__ = ["LowRiskOverCommitment", "LowRiskOverCommitmentArgs", "RiskLimitWeigh
 _MAX_NODE_SCORE = 100
 # The share of the largest variance that a beta distribution of this mean could have.
 _MOST_VARIANCE = 0.99
-_MOST_STEPS = 20_000
+# A beta distribution with both parameters above this differs from a normal one by less than 0.0005,
+# and the continued fraction would take ever more steps.
+_NEARLY_NORMAL = 1e5
+# Rounding leaves nothing of a beta distribution whose parameters have a larger sum.
+_LARGEST_SUM = 1e10
+_MOST_STEPS = 1_000
 _CONVERGED = 1e-13
 # Stands for 0 where the continued fraction divides by a part.
 _TINY = 1e-300
@@ -182,17 +187,17 @@ def _probability(mean: float, deviation: float, threshold: float) -> float:
     if variance <= 0 or variance >= mean * (1 - mean):
         return 0.0
     total = max(mean * (1 - mean) / variance - 1, math.ulp(0.0))
-    try:
-        return incomplete_beta(threshold, mean * total, (1 - mean) * total)
-    except OverflowError:
-        # Of a load that hardly varies, rounding leaves nothing; a normal distribution is as near.
+    a, b = mean * total, (1 - mean) * total
+    if min(a, b) > _NEARLY_NORMAL or total > _LARGEST_SUM:
         return 0.5 * math.erfc((mean - threshold) / (deviation * math.sqrt(2)))
+    return incomplete_beta(threshold, a, b)
 
 
 def incomplete_beta(x: float, a: float, b: float) -> float:
     """Return the regularised incomplete beta function, 0..1, for x in 0..1 and a, b above 0.
 
-    Raises: OverflowError: a and b are so large that rounding leaves nothing of the result.
+    The sum of a and b is at most 1e10.
+
     Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.5.8
     """
     if x <= 0 or x >= 1:
@@ -200,7 +205,7 @@ def incomplete_beta(x: float, a: float, b: float) -> float:
     # By rounding, both x and 1 - x may be above their bounds: only one of them is turned round.
     if turned := x > (a + 1) / (a + b + 2):
         x, a, b = 1 - x, b, a
-    below = 1.0 if x >= 1 else _below(x, a, b)
+    below = _below(x, a, b)
     return 1 - below if turned else below
 
 

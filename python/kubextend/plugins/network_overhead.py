@@ -27,6 +27,11 @@ _WORKLOAD: Final = "appgroup.diktyo.x-k8s.io.workload"
 _REGION: Final = "topology.kubernetes.io/region"
 _ZONE: Final = "topology.kubernetes.io/zone"
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?", re.ASCII)
+# Of each dependency, the pods of all nodes are counted.
+_MOST_DEPENDENCIES: Final = 32
+_TOO_MANY_DEPENDENCIES: Final = (
+    f"the AppGroup has more than {_MOST_DEPENDENCIES} dependencies of the workload; name fewer"
+)
 _SAME_ZONE: Final = 1
 _MAX_COST: Final = 100
 _MAX_NODE_SCORE: Final = 100
@@ -69,7 +74,7 @@ class _Total(NamedTuple):
 
 
 class _MissingError(Exception):
-    """An object that the pod needs is missing, or cannot be understood."""
+    """An object that the pod needs is missing, cannot be understood, or names too much."""
 
 
 class NetworkOverhead:
@@ -157,6 +162,8 @@ class NetworkOverhead:
                 if of["workload"]["selector"] == workload
                 for each in of.get("dependencies") or []
             ]
+            if len(wanted) > _MOST_DEPENDENCIES:
+                raise _MissingError(_TOO_MANY_DEPENDENCIES)
             return [_Dependency(int(most), _counts(every, group, name)) for name, most in wanted]
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             message = "the AppGroup of the pod is invalid"
@@ -213,8 +220,10 @@ def _places(nodes: core.Nodes) -> list[Place]:
 def _by_place(counts: Iterable[int], places: Iterable[Place]) -> Counter[Place]:
     pods: Counter[Place] = Counter()
     for count, place in zip(counts, places, strict=True):
-        pods[place] += count
-    return +pods
+        # Most nodes have no pod of a workload.
+        if count:
+            pods[place] += count
+    return pods
 
 
 def _total(here: Place, pods_at: Iterable[tuple[int, Counter[Place]]], costs: Costs) -> _Total:

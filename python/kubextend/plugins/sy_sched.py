@@ -65,11 +65,11 @@ class SySched:
         """Return for each node the calls, beyond their own, that its pods and the new pod see."""
         pods = self._handle.pods(state)
         allowed = _Allowed(self._profiles, self._default)
-        own = allowed.by_all(_in_spec(pod) | _in_annotations(pod))
+        own = allowed.by_all(_named_by(pod))
         if not own or pods is None:
             return [0] * len(nodes)
         return [
-            _beyond(own, Counter(allowed.by_all(self._named_by(each)) for each in node.pods))
+            _beyond(own, Counter(allowed.by_all(self._of_pod(each)) for each in node.pods))
             for node in nodes.with_pods(pods)
         ]
 
@@ -81,14 +81,18 @@ class SySched:
         del state, pod
         return core.normalize(list(scores), reverse=True)
 
-    def _named_by(self, pod: core.Pod) -> frozenset[ProfileName]:
-        # Nobody can change the security context of a pod.
+    def _of_pod(self, pod: core.Pod) -> frozenset[ProfileName]:
+        """Return the profiles that a pod on a node named when it was first seen there.
+
+        Nobody can change the security context of a pod, and a container keeps the profile with
+        which it starts. A tenant may write thousands of annotations, which to read takes long.
+        """
         found = self._of_pods.get(pod.uid)
         if found is None:
             if len(self._of_pods) >= _MOST_PODS:
                 self._of_pods.clear()
-            found = self._of_pods[pod.uid] = _in_spec(pod)
-        return found | _in_annotations(pod)
+            found = self._of_pods[pod.uid] = _named_by(pod)
+        return found
 
 
 class _Allowed:
@@ -143,6 +147,11 @@ def _beyond(own: int, there: Mapping[int, int]) -> int:
     with_pod = host | own
     seen = sum(count * (with_pod & ~allowed).bit_count() for allowed, count in there.items())
     return (host & ~own).bit_count() + seen
+
+
+def _named_by(pod: core.Pod) -> frozenset[ProfileName]:
+    """Return the profiles that a pod names in its spec and in its annotations."""
+    return _in_spec(pod) | _in_annotations(pod)
 
 
 def _in_spec(pod: core.Pod) -> frozenset[ProfileName]:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kubextend.decisions.explanation import Cause, Facts, _reasons, explain
+from kubextend.verbs.unbound_pod_records import NOT_PERMITTED
 
 # kubextend has run for an hour when the pod is tried.
 SERVER = {
@@ -64,6 +65,10 @@ def facts(message: str = "", *calls: dict[str, Any], **fields: Any) -> Facts:
     }
     decisions = {"kubextend": SERVER, "attempts": [{"calls": list(calls)}] if calls else []}
     return Facts("ns", "p", **{"pod": pod, "decisions": decisions, **fields})
+
+
+def failed_scheduling(note: str, of: str = "trains", at: str = TRIED) -> dict[str, Any]:
+    return {"reason": "FailedScheduling", "from": of, "at": at, "note": note}
 
 
 OURS = "0/3 nodes are available: 3 no ssd. preemption: 0/3 nodes are available: 3 No preemption."
@@ -246,8 +251,49 @@ def test_the_nodes_that_count_are_those_of_the_last_filter_call() -> None:
 
 
 def test_the_newest_event_of_a_failed_scheduling_counts_where_the_pod_has_no_message() -> None:
-    events = [{"reason": "FailedScheduling", "note": note} for note in (THEIRS, DOWN)]
-    assert explain(facts(events=[*events, {"reason": "Pulled"}])).cause is Cause.NOT_REACHED
+    events = [failed_scheduling(note) for note in (THEIRS, DOWN)]
+    found = explain(facts(events=[*events, {"reason": "Pulled", "from": "trains"}]))
+    assert found.cause is Cause.NOT_REACHED
+    assert found.sentence.endswith(
+        "; an Event of trains says so, which anybody could write who may create Events in the "
+        "namespace ns"
+    )
+
+
+def test_an_event_that_is_not_of_the_scheduler_of_the_pod_says_nothing() -> None:
+    events = [failed_scheduling(DOWN, of) for of in ("", "default-scheduler", "a-tenant")]
+    assert explain(facts(events=events)).cause is Cause.NOT_TRIED
+
+
+@pytest.mark.parametrize(
+    ("last", "cause"),
+    [
+        (call(nodes=rejected(3)), Cause.REJECTED),
+        (call(error=FAILS, failed=HUNG), Cause.PLUGIN_HUNG),
+        (call("bind", error="409", node="n"), Cause.BIND_FAILED),
+        (call("bind", note=f"{NOT_PERMITTED}: no licence", node="n"), Cause.PERMIT_REJECTED),
+    ],
+)
+@pytest.mark.parametrize("note", [DOWN, THEIRS])
+def test_no_event_says_otherwise_than_the_record_of_kubextend(
+    last: dict[str, Any], cause: Cause, note: str
+) -> None:
+    """Whoever may create Events in a namespace can write one in the name of the scheduler."""
+    found = explain(facts("", last, events=[failed_scheduling(note)]))
+    assert found.cause is cause
+    assert "Event" not in found.sentence
+
+
+def test_an_event_of_a_failed_binding_counts_after_a_call_that_passed_nodes() -> None:
+    down = DOWN.replace("filter", "bind")
+    found = explain(facts("", call(nodes=PASSED), events=[failed_scheduling(down)]))
+    assert found.cause is Cause.NOT_REACHED
+
+
+def test_an_event_is_not_called_the_condition() -> None:
+    found = explain(facts(decisions=answer(None), events=[failed_scheduling(OURS)]))
+    assert found.cause is Cause.NOT_KNOWN
+    assert found.sentence.startswith(f"an Event of trains says: {OURS}; whether")
 
 
 RELEASED = {
@@ -267,7 +313,7 @@ def test_a_pod_without_the_gates_that_its_condition_speaks_of_is_not_tried() -> 
     assert found.cause is Cause.NOT_TRIED
     assert "has a kube-scheduler with the profile trains started?" in found.sentence
     # An attempt is in an Event before it is in the condition.
-    events = [{"reason": "FailedScheduling", "at": "2026-01-01T12:00:01Z", "note": THEIRS}]
+    events = [failed_scheduling(THEIRS, at="2026-01-01T12:00:01Z")]
     later = explain(replace(given, events=events))
     assert later.cause is Cause.REJECTED_BY_KUBE_SCHEDULER
     given.pod["spec"]["schedulingGates"] = [{"name": "a/b"}]
@@ -308,7 +354,7 @@ def test_without_the_record_of_the_attempt_nobody_knows_whose_filters_rejected(
         # The condition keeps the time of its first attempt; the Event is of a later one.
         (
             "2026-01-01T12:30:00Z",
-            ({"reason": "FailedScheduling", "at": "2026-01-01T13:00:00.123456Z", "note": "x"},),
+            (failed_scheduling("x", at="2026-01-01T13:00:00.123456Z"),),
         ),
     ],
 )

@@ -946,6 +946,35 @@ def test_a_large_group_is_not_listed_for_each_of_its_pods(
     run(scenario())
 
 
+def test_a_group_of_which_one_pod_waits_is_not_listed_for_each_pod_that_is_bound() -> None:
+    async def scenario() -> None:
+        world = World(*[pod(f"p{number}", minimum="8") for number in range(100)])
+        lists = 0
+        members = world.plugin._members
+
+        def counted(key: tuple[str, str, str]) -> list[core.Pod]:
+            nonlocal lists
+            lists += 1
+            return members(key)
+
+        world.plugin._members = counted  # type: ignore[method-assign]
+        # Pods of one gang may say different numbers, so that one waits whenever another counts.
+        for number in range(10):
+            waits = world.binding(pod(f"p{2 * number}", minimum="90"))
+            await until(lambda: len(world.waiting) == 1)
+            assert (await world.binding(pod(f"p{2 * number + 1}", minimum="1"))).is_success
+            assert (await waits).is_success
+        waits = world.binding(pod("p20", minimum="90"))
+        await until(lambda: len(world.waiting) == 1)
+        await world.plugin.unreserve(CycleState(), read(pod("p21", minimum="8")), "n")
+        # Once to know its pods, and once for the pods that an earlier process turned away.
+        assert lists == 2
+        waits.cancel()
+        await asyncio.wait([waits])
+
+    run(scenario())
+
+
 UNLISTED = (
     "pods of the pod group cannot be listed: pod ml/large is kept without its labels, "
     "which are too large; make them smaller"
@@ -1130,6 +1159,8 @@ def test_pods_that_a_thread_finds_gone_while_others_are_counted_end_no_count() -
     world = World(*pods)
 
     async def told() -> Status | tuple[Status, float]:
+        for each in pods[:3]:
+            world.store.assume(read(each), "n")
         for each in pods[:2]:
             await world.plugin.permit(CycleState(), read(each), "n")
 

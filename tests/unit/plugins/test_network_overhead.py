@@ -86,6 +86,16 @@ def test_nodes_pass_that_are_near_enough_or_whose_costs_are_unknown() -> None:
     assert world(DB, group=app_group(20)).filter(WEB).rejected == {}
 
 
+def test_more_than_32_dependencies_of_a_workload_reject_its_pods() -> None:
+    """Of each, the pods of all nodes are counted at each call, and a tenant may name hundreds."""
+    names = [f"w{number}" for number in range(33)]
+    assert world(DB, group=app_group(5, *names[:32])).filter(WEB).rejected == {}
+    many = world(DB, group=app_group(5, *names))
+    reason = "the AppGroup has more than 32 dependencies of the workload; name fewer"
+    assert many.filter(WEB).rejected == dict.fromkeys(NODES, reason)
+    assert many.filter(member("other", "db")).rejected == {}
+
+
 def test_as_many_near_pods_as_far_pods_are_enough() -> None:
     far = member("db-1", "db", node_name="next")
     assert "near" in world(DB, far).filter(WEB).kept

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from kubextend import testing
+from kubextend import core, testing
 from kubextend.framework.handle import Handle
 from kubextend.framework.informer import Informer, KubeObject
-from kubextend.plugins import SySched
+from kubextend.plugins import SySched, sy_sched
 
 PROFILES = "security-profiles-operator.x-k8s.io/v1beta1/seccompprofiles"
 
@@ -122,6 +122,22 @@ def test_a_pod_that_is_too_large_to_be_kept_has_the_default_profile() -> None:
         containers=[{"name": "c", "args": ["x" * (2 << 20)]}],
     )
     assert world(large).prioritize(ASKED)["a"] == 0
+
+
+def test_the_annotations_of_a_pod_on_a_node_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenant may write thousands, and each call would read those of all pods on nodes."""
+    read: list[str] = []
+
+    def counted(pod: core.Pod) -> frozenset[tuple[str, str]]:
+        read.append(pod.name)
+        return of(pod)
+
+    of = sy_sched._in_annotations
+    monkeypatch.setattr(sy_sched, "_in_annotations", counted)
+    among = world(LIKE, OTHER, FREE)
+    first, second = among.prioritize(ASKED), among.prioritize(ASKED)
+    assert first == second
+    assert sorted(read) == ["asked", "asked", "free", "like", "other"]
 
 
 class CountedProfiles:

@@ -1,7 +1,9 @@
 """The measured load of nodes, and the plugins that score nodes by it."""
 
+import itertools
 import json
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +15,12 @@ from hypothesis import strategies as st
 from prometheus_world import World, args_of, numbers, pod_of, scores_of
 
 from kubextend import config, core
-from kubextend.plugins import IN_TREE, LoadVariationRiskBalancing, LowRiskOverCommitment
+from kubextend.plugins import (
+    IN_TREE,
+    LoadVariationRiskBalancing,
+    LowRiskOverCommitment,
+    low_risk_over_commitment,
+)
 from kubextend.plugins.low_risk_over_commitment import _probability, incomplete_beta
 from kubextend.prometheus.node_load import Load, pod_limits, pod_requests
 
@@ -149,6 +156,40 @@ def test_a_load_that_hardly_varies_around_the_requests_gives_a_probability(
     """An exception for one node would end the scores of all nodes."""
     threshold = requests / (64 << 30) if requests > 1 else requests
     assert 0 <= _probability(average / 100, deviation / 100, threshold) <= 1
+
+
+def test_the_probability_takes_few_steps_however_little_a_load_varies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A tenant may request what its pods use, and a load may be steady on all nodes."""
+    taken = 0
+
+    def counted(*bounds: int) -> Iterator[int]:
+        nonlocal taken
+        for step in range(*bounds):
+            taken += 1
+            yield step
+
+    monkeypatch.setattr(low_risk_over_commitment, "range", counted, raising=False)
+    means, digits = (0.5, 0.983, 0.1, 1e-3, 1e-6, 1e-9), range(1, 12)
+    for mean, places, sigmas in itertools.product(means, digits, (-1, -0.001, 0.001, 1)):
+        deviation = mean * 10.0**-places
+        taken = 0
+        assert 0 <= _probability.__wrapped__(mean, deviation, mean + sigmas * deviation) <= 1
+        assert taken <= 700
+
+
+@pytest.mark.parametrize(("least", "apart"), [(0.9e5, 1e-6), (1.1e5, 5e-4)])
+@pytest.mark.parametrize("mean", [0.5, 0.983, 0.1, 1e-3])
+def test_only_a_steady_load_has_the_probabilities_of_a_normal_distribution(
+    mean: float, least: float, apart: float
+) -> None:
+    total = least / min(mean, 1 - mean)
+    deviation = math.sqrt(mean * (1 - mean) / (total + 1))
+    for sigmas in range(-3, 4):
+        threshold = mean + sigmas * deviation
+        exact = incomplete_beta(threshold, mean * total, (1 - mean) * total)
+        assert _probability(mean, deviation, threshold) == pytest.approx(exact, abs=apart)
 
 
 def test_a_load_that_hardly_varies_is_below_its_average_half_of_the_time() -> None:
