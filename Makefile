@@ -20,7 +20,9 @@ demo: build ## start the server, send it recorded requests of every verb, print 
 	$(BIN)/python deploy/demo/demo.py
 
 .PHONY: test
-test: lint test-rust test-python e2e ## everything that CI runs
+test: lint test-rust ## everything that CI runs
+	@echo "The Python tests and e2e run side by side now, and the output of each comes at its end."
+	$(MAKE) --jobs=2 --output-sync=target test-python e2e
 
 .PHONY: build
 build: build/installed ## make the virtual environment and install kubextend into it
