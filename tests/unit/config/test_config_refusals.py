@@ -24,6 +24,7 @@ OPEN_HOST = (
     "set server.tls.certFile, keyFile and clientCAFile, or accept anyone with server.insecure: true"
 )
 URL_HINT = "such as http://127.0.0.1:8888 or https://kubextend.example.svc:8888"
+UNITS = 'the units are ns, us, ms, s, m and h, such as "1m30s"'
 LONG_DOMAIN = ".".join(["a" * 63] * 3 + ["a" * (254 - len("requests.") - 3 * 64)])
 SPLIT = (
     "cannot be told to kube-scheduler together with bind: bind is an extender entry of its own, "
@@ -294,7 +295,19 @@ FIELDS = {
     ),
     "timeout in no unit of Go": (
         document(extender={"httpTimeout": "2sec"}),
-        Issue("extender.httpTimeout", 'time: unknown unit "sec" in duration "2sec"', "2sec"),
+        Issue(
+            "extender.httpTimeout",
+            f'time: unknown unit "sec" in duration "2sec": {UNITS}',
+            "2sec",
+        ),
+    ),
+    "timeout with a space before its unit": (
+        document(extender={"httpTimeout": "2 s"}),
+        Issue("extender.httpTimeout", f'time: unknown unit " s" in duration "2 s": {UNITS}', "2 s"),
+    ),
+    "timeout in days": (
+        document(extender={"httpTimeout": "1d"}),
+        Issue("extender.httpTimeout", f'time: unknown unit "d" in duration "1d": {UNITS}', "1d"),
     ),
     "percentage": (
         document(profiles=[filter_profile("RdmaAware", percentageOfNodesToScore=101)]),
