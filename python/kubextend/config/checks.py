@@ -389,7 +389,7 @@ class _Checks:
             with Path(file).open("rb") as opened:
                 opened.read(1)
         except OSError as error:
-            hint = "~ is not expanded here" if file.startswith("~") else ""
+            hint = _where_looked(file)
             message = f"cannot be read: {error.strerror or type(error).__name__}"
             if self._runs_here:
                 self._complain(at, message, file, hint)
@@ -418,6 +418,15 @@ def _overlap(host: str, other: str) -> bool:
     loopback = {"localhost": "127.0.0.1"}
     same = loopback.get(host, host) == loopback.get(other, other)
     return same or is_wildcard(host) or is_wildcard(other)
+
+
+def _where_looked(file: str) -> str:
+    """Return where a file was looked for, if its path does not say so; else ""."""
+    if file.startswith("~"):
+        return "~ is not expanded here"
+    if Path(file).is_absolute():
+        return ""
+    return f"looked for {Path(file).absolute()}"
 
 
 def _url_complaint(text: str) -> str:
