@@ -378,9 +378,9 @@ class _Checks:
         if not self._sound(f"{path}.certFile", f"{path}.keyFile"):
             return
         if cert_file and not key_file:
-            self._complain((*at, "keyFile"), "Required value: certFile is set")
+            self._complain((*at, "keyFile"), "must be set, because certFile is set")
         if key_file and not cert_file:
-            self._complain((*at, "certFile"), "Required value: keyFile is set")
+            self._complain((*at, "certFile"), "must be set, because keyFile is set")
 
     def _need_readable(self, at: Location, file: str | None) -> None:
         if not file:

@@ -471,7 +471,8 @@ PROFILES = {
             "profiles[0].plugins.filter.enabled[1].name",
             'plugin "RdmaAware" already registered as "FilterPlugin"',
             "RdmaAware",
-            "name it once",
+            "RdmaAware is enabled twice, first at profiles[0].plugins.filter.enabled[0].name: "
+            "keep one",
         ),
     ),
     "a plugin twice at multiPoint": (
@@ -480,7 +481,8 @@ PROFILES = {
             "profiles[0].plugins.multiPoint.enabled[2].name",
             'plugin "RdmaAware" already registered as "FilterPlugin"',
             "RdmaAware",
-            "name it once",
+            "RdmaAware is enabled twice, first at profiles[0].plugins.multiPoint.enabled[0].name: "
+            "keep one",
         ),
     ),
     "weight 0": (
@@ -729,11 +731,11 @@ TOGETHER = {
     ),
     "client certificate without its key": (
         document(extender={"tlsConfig": {"certFile": "/etc/tls.crt"}}),
-        Issue("extender.tlsConfig.keyFile", "Required value: certFile is set"),
+        Issue("extender.tlsConfig.keyFile", "must be set, because certFile is set"),
     ),
     "client key without its certificate": (
         document(extender={"tlsConfig": {"keyFile": "/etc/tls.key"}}),
-        Issue("extender.tlsConfig.certFile", "Required value: keyFile is set"),
+        Issue("extender.tlsConfig.certFile", "must be set, because keyFile is set"),
     ),
     "no time at all": (
         document(extender={"httpTimeout": "0s"}),
