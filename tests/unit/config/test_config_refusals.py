@@ -729,6 +729,24 @@ TOGETHER = {
             URL_HINT,
         ),
     ),
+    "a verb": (
+        document(extender={"urlPrefix": "http://a:8888/filter"}),
+        Issue(
+            "extender.urlPrefix",
+            "must not end with a verb: kube-scheduler would call /filter/filter",
+            "http://a:8888/filter",
+            "write http://a:8888: kube-scheduler appends the verb itself",
+        ),
+    ),
+    "a verb below a path": (
+        document(extender={"urlPrefix": "http://a:8888/v1/bind/"}, server={"path": "/v1"}),
+        Issue(
+            "extender.urlPrefix",
+            "must not end with a verb: kube-scheduler would call /v1/bind/bind",
+            "http://a:8888/v1/bind/",
+            "write http://a:8888/v1: kube-scheduler appends the verb itself",
+        ),
+    ),
     "client certificate without its key": (
         document(extender={"tlsConfig": {"certFile": "/etc/tls.crt"}}),
         Issue("extender.tlsConfig.keyFile", "must be set, because certFile is set"),
