@@ -307,7 +307,11 @@ def scheduler_config(
         return
     click.echo(legacy_policy(config), nl=False)
     names = ", ".join(profile.scheduler_name for profile in config.resolved)
-    click.echo(f"note: a Policy has no profiles; --scheduler-name gives one of: {names}", err=True)
+    message = (
+        "note: a Policy has no profiles: give kube-scheduler's option --scheduler-name one of: "
+        f"{names}"
+    )
+    click.echo(message, err=True)
 
 
 @main.command(cls=_WithConfig)

@@ -590,7 +590,8 @@ def test_scheduler_config_writes_a_policy_for_old_schedulers(
     result = run("scheduler-config", f"--kube-version={version}", "--config", config_file)
     assert json.loads(result.stdout)["kind"] == "Policy"
     assert result.stderr == (
-        "note: a Policy has no profiles; --scheduler-name gives one of: ml, idle\n"
+        "note: a Policy has no profiles: give kube-scheduler's option --scheduler-name one of: "
+        "ml, idle\n"
     )
 
 
