@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -46,6 +46,11 @@ _LONGEST_VALUE = 80
 _LONGEST_LINE = 2000
 _WATCH_S = 2.0
 _POD_KINDS = {"po", "pod", "pods"}
+_SERVE_OPTIONS = {
+    "server.host": "--host",
+    "server.port": "--port",
+    "cluster.kubeconfig": "--kubeconfig",
+}
 _OTHER_KUBECONFIG = (
     "asked with cluster.kubeconfig of the configuration; --kubeconfig names another file"
 )
@@ -145,7 +150,8 @@ def serve(
 
     given = {"server.host": host, "server.port": port, "cluster.kubeconfig": kubeconfig}
     overrides = {path: value for path, value in given.items() if value is not None}
-    config = _called(_load(config_file, overrides))
+    with _by_option(_SERVE_OPTIONS, overrides):
+        config = _called(_load(config_file, overrides))
     logs.configure(log_level, log_format)
     for note in config.notes:
         logging.getLogger(__name__).info(note)
@@ -298,7 +304,8 @@ def scheduler_config(
         overrides["extender.urlPrefix"] = url_prefix
     if _with_admission():
         _need_policies(version)
-    config = _called(_load(config_file, overrides, runs_here=False))
+    with _by_option({"extender.urlPrefix": "--url-prefix"}, overrides):
+        config = _called(_load(config_file, overrides, runs_here=False))
     if not legacy:
         text = scheduler_configuration(
             config, kubeconfig=kubeconfig, leader_elect=leader_elect, kube_version=version
@@ -939,6 +946,26 @@ def _load(
     from kubextend import discovery
 
     return discovery.load(file, overrides=overrides, runs_here=runs_here)
+
+
+@contextmanager
+def _by_option(options: Mapping[str, str], overrides: Mapping[str, object]) -> Iterator[None]:
+    """Name the option in issues about a field whose value comes from an option.
+
+    Args:
+        options: the option of each field, by the field's path.
+        overrides: the values that options gave, by the field's path.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        issues = [
+            replace(issue, path=options[issue.path])
+            if issue.path in options.keys() & overrides.keys()
+            else issue
+            for issue in error.issues
+        ]
+        raise ConfigError(issues) from error
 
 
 @contextmanager

@@ -674,6 +674,22 @@ def test_serve_puts_its_options_over_the_file(
     assert config.extender.node_cache_capable
 
 
+def test_a_wrong_value_of_an_option_is_told_under_the_name_of_the_option(
+    served: list[Any], config_file: Path, tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone"
+    unreadable = f'cannot be read: No such file or directory\n  found: "{gone}"\n'
+    given = run("serve", f"--config={config_file}", f"--kubeconfig={gone}", "--host=a b")
+    assert f"error: --kubeconfig: {unreadable}" in given.stderr
+    assert "error: --host: must be an address" in given.stderr
+    prefix = run("scheduler-config", "--url-prefix=http://h:8888/filter")
+    assert prefix.stderr.startswith("error: --url-prefix: must not end with a verb")
+    config_file.write_text(f"{CONFIG}cluster: {{kubeconfig: {gone}}}\n")
+    in_file = run("serve", f"--config={config_file}", "--port=9999")
+    assert f"error: cluster.kubeconfig: {unreadable}" in in_file.stderr
+    assert served == []
+
+
 def test_serve_logs_the_notes(
     served: list[Any], config_file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
