@@ -858,8 +858,8 @@ class _Recording:
 
         Raises:
             KubextendError: the configuration cannot run.
-            click.ClickException: a file cannot be read, or the request has only names of nodes and
-                ``nodes`` is None.
+            click.ClickException: a file cannot be read; the request has only names of nodes and
+                ``nodes`` is None; or ``nodes`` lacks nodes of the request.
         """
         from kubextend import app, core
         from kubextend.framework.handle import ClusterPorts
@@ -869,17 +869,36 @@ class _Recording:
         watched = None
         if nodes:
             watched = _RecordedNodes(core.NodeStore(**config.kept_parts))
-            with _naming(nodes):
-                watched.store.replace(_read(nodes))
+            _fill(watched.store, nodes)
         with _naming(request):
             args = core.read_args(body, watched=watched.store if watched else None)
         if args.names_mode and not watched:
             message = f"{request} has names only: give their nodes with --nodes"
             raise click.UsageError(message)
+        names = list(args.nodes.names) if args.nodes else []
+        if args.names_mode and args.nodes and not args.nodes.known.all():
+            absent = len(names) - args.nodes.known.count()
+            message = f"{absent} of the {len(names)} nodes of {request} are not in {nodes}"
+            raise click.ClickException(message)
         verbs = app.build_verbs(config, ClusterPorts(nodes=watched))
         profile = verbs.profiles.for_pod(args.pod) if args.pod else None
-        names = list(args.nodes.names) if args.nodes else []
         return cls(body, verbs, profile, names, _footer(args, config))
+
+
+def _fill(store: "NodeStore", file: Path) -> None:
+    """Put the nodes of a file into an empty store.
+
+    Raises: click.ClickException: the file cannot be read, or is no list of nodes.
+    """
+    data = _read(file)
+    with _naming(file):
+        store.replace(data)
+    if not store.nodes().names and "items" not in json.loads(data.decode(errors="replace")):
+        message = (
+            f"{file} has no items, so it is no list of nodes: "
+            "`kubectl get nodes --output json` writes such a file"
+        )
+        raise click.ClickException(message)
 
 
 def _note_lacking(plugins: "Iterable[Plugin]") -> None:

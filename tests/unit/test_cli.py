@@ -343,6 +343,32 @@ def test_nodes_that_cannot_be_read_are_told_from_the_request(tmp_path: Path) -> 
     assert result.stderr.startswith(f"Error: {nodes}: byte 1: ")
 
 
+@pytest.mark.parametrize("command", ["filter", "prioritize"])
+@pytest.mark.parametrize("content", [request_for("ml", names_only=True), {}])
+def test_a_file_of_nodes_that_is_no_list_is_told_with_what_writes_one(
+    tmp_path: Path, command: str, content: object
+) -> None:
+    request = write(tmp_path / "r.json", request_for("ml", names_only=True))
+    nodes = write(tmp_path / "n.json", content)
+    result = run(command, request, "--nodes", nodes)
+    assert (result.stdout, result.exit_code) == ("", 1)
+    assert result.stderr == (
+        f"Error: {nodes} has no items, so it is no list of nodes: "
+        "`kubectl get nodes --output json` writes such a file\n"
+    )
+
+
+@pytest.mark.parametrize(("listed", "absent"), [(0, 5), (3, 2)])
+def test_nodes_of_the_request_that_the_file_lacks_are_counted(
+    tmp_path: Path, listed: int, absent: int
+) -> None:
+    request = write(tmp_path / "r.json", request_for("ml", names_only=True))
+    nodes = write(tmp_path / "n.json", kubectl_list(dict([*NODES.items()][:listed])))
+    result = run("filter", request, "--nodes", nodes)
+    assert (result.stdout, result.exit_code) == ("", 1)
+    assert result.stderr == f"Error: {absent} of the 5 nodes of {request} are not in {nodes}\n"
+
+
 def test_an_answer_that_is_an_error_ends_the_command_with_1(tmp_path: Path) -> None:
     request = write(tmp_path / "r.json", {"Pod": {}, "Nodes": None, "NodeNames": None})
     as_table = run("filter", request)
