@@ -463,6 +463,9 @@ def prioritize(
     recording = _Recording.read(request_file, config_file, nodes_file)
     if recording.profile is not None:
         _note_lacking(plugin for plugin, _ in recording.profile.score)
+        if not recording.profile.score:
+            message = "note: no plugin scores in this profile, so no node has a score"
+            click.echo(message, err=True)
     answer = bytes(recording.verbs.prioritize(recording.body))
     if output == "json":
         click.echo(answer)

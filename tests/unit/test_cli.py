@@ -265,6 +265,18 @@ def test_without_a_configuration_the_default_filters_the_pods_of_the_default_sch
     assert lines[-1] == "pod team/train, profile default-scheduler"
 
 
+def test_a_profile_in_which_no_plugin_scores_is_said_to_have_none(
+    config_file: Path, tmp_path: Path
+) -> None:
+    request = write(tmp_path / "r.json", request_for("idle", names_only=False))
+    idle = run("prioritize", request, "--config", config_file)
+    note = "note: no plugin scores in this profile, so no node has a score\n"
+    assert (idle.stderr, idle.exit_code) == (note, 0)
+    assert idle.stdout.splitlines()[1] == "plain  -"
+    as_json = run("prioritize", request, "--config", config_file, "--output", "json")
+    assert as_json.stderr == note
+
+
 def test_the_pod_of_another_scheduler_passes_through_and_is_said_to(tmp_path: Path) -> None:
     request = write(tmp_path / "r.json", request_for("other", names_only=False))
     lines = run("filter", request).stdout.splitlines()
