@@ -244,13 +244,24 @@ def doctor(
     if output == "json":
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
-        for finding in findings:
+        for finding in _told_once(findings):
             for line in _finding_lines(finding):
                 _print_line(line[:_LONGEST_LINE])
     errors = sum(finding.verdict is doctors.Verdict.ERROR for finding in findings)
     if errors:
         message = "1 error found" if errors == 1 else f"{errors} errors found"
         raise click.ClickException(message)
+
+
+def _told_once(findings: "Iterable[Finding]") -> "Iterator[Finding]":
+    """Yield the findings; where a check says what an earlier one said, it names the earlier one."""
+    firsts: dict[tuple[str, str], str] = {}
+    for finding in findings:
+        first = firsts.setdefault((finding.message, finding.hint), finding.check)
+        if finding.message and first != finding.check:
+            yield replace(finding, message=f"see {first}", hint="")
+        else:
+            yield finding
 
 
 def _finding_lines(finding: "Finding") -> Iterator[str]:
