@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -46,6 +46,11 @@ _LONGEST_VALUE = 80
 _LONGEST_LINE = 2000
 _WATCH_S = 2.0
 _POD_KINDS = {"po", "pod", "pods"}
+_SERVE_OPTIONS = {
+    "server.host": "--host",
+    "server.port": "--port",
+    "cluster.kubeconfig": "--kubeconfig",
+}
 _OTHER_KUBECONFIG = (
     "asked with cluster.kubeconfig of the configuration; --kubeconfig names another file"
 )
@@ -145,7 +150,8 @@ def serve(
 
     given = {"server.host": host, "server.port": port, "cluster.kubeconfig": kubeconfig}
     overrides = {path: value for path, value in given.items() if value is not None}
-    config = _called(_load(config_file, overrides))
+    with _by_option(_SERVE_OPTIONS, overrides):
+        config = _called(_load(config_file, overrides))
     logs.configure(log_level, log_format)
     for note in config.notes:
         logging.getLogger(__name__).info(note)
@@ -238,13 +244,24 @@ def doctor(
     if output == "json":
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
-        for finding in findings:
+        for finding in _told_once(findings):
             for line in _finding_lines(finding):
                 _print_line(line[:_LONGEST_LINE])
     errors = sum(finding.verdict is doctors.Verdict.ERROR for finding in findings)
     if errors:
         message = "1 error found" if errors == 1 else f"{errors} errors found"
         raise click.ClickException(message)
+
+
+def _told_once(findings: "Iterable[Finding]") -> "Iterator[Finding]":
+    """Yield the findings; where a check says what an earlier one said, it names the earlier one."""
+    firsts: dict[tuple[str, str], str] = {}
+    for finding in findings:
+        first = firsts.setdefault((finding.message, finding.hint), finding.check)
+        if finding.message and first != finding.check:
+            yield replace(finding, message=f"see {first}", hint="")
+        else:
+            yield finding
 
 
 def _finding_lines(finding: "Finding") -> Iterator[str]:
@@ -298,7 +315,8 @@ def scheduler_config(
         overrides["extender.urlPrefix"] = url_prefix
     if _with_admission():
         _need_policies(version)
-    config = _called(_load(config_file, overrides, runs_here=False))
+    with _by_option({"extender.urlPrefix": "--url-prefix"}, overrides):
+        config = _called(_load(config_file, overrides, runs_here=False))
     if not legacy:
         text = scheduler_configuration(
             config, kubeconfig=kubeconfig, leader_elect=leader_elect, kube_version=version
@@ -307,7 +325,11 @@ def scheduler_config(
         return
     click.echo(legacy_policy(config), nl=False)
     names = ", ".join(profile.scheduler_name for profile in config.resolved)
-    click.echo(f"note: a Policy has no profiles; --scheduler-name gives one of: {names}", err=True)
+    message = (
+        "note: a Policy has no profiles: give kube-scheduler's option --scheduler-name one of: "
+        f"{names}"
+    )
+    click.echo(message, err=True)
 
 
 @main.command(cls=_WithConfig)
@@ -452,6 +474,9 @@ def prioritize(
     recording = _Recording.read(request_file, config_file, nodes_file)
     if recording.profile is not None:
         _note_lacking(plugin for plugin, _ in recording.profile.score)
+        if not recording.profile.score:
+            message = "note: no plugin scores in this profile, so no node has a score"
+            click.echo(message, err=True)
     answer = bytes(recording.verbs.prioritize(recording.body))
     if output == "json":
         click.echo(answer)
@@ -847,8 +872,8 @@ class _Recording:
 
         Raises:
             KubextendError: the configuration cannot run.
-            click.ClickException: a file cannot be read, or the request has only names of nodes and
-                ``nodes`` is None.
+            click.ClickException: a file cannot be read; the request has only names of nodes and
+                ``nodes`` is None; or ``nodes`` lacks nodes of the request.
         """
         from kubextend import app, core
         from kubextend.framework.handle import ClusterPorts
@@ -858,17 +883,36 @@ class _Recording:
         watched = None
         if nodes:
             watched = _RecordedNodes(core.NodeStore(**config.kept_parts))
-            with _naming(nodes):
-                watched.store.replace(_read(nodes))
+            _fill(watched.store, nodes)
         with _naming(request):
             args = core.read_args(body, watched=watched.store if watched else None)
         if args.names_mode and not watched:
             message = f"{request} has names only: give their nodes with --nodes"
             raise click.UsageError(message)
+        names = list(args.nodes.names) if args.nodes else []
+        if args.names_mode and args.nodes and not args.nodes.known.all():
+            absent = len(names) - args.nodes.known.count()
+            message = f"{absent} of the {len(names)} nodes of {request} are not in {nodes}"
+            raise click.ClickException(message)
         verbs = app.build_verbs(config, ClusterPorts(nodes=watched))
         profile = verbs.profiles.for_pod(args.pod) if args.pod else None
-        names = list(args.nodes.names) if args.nodes else []
         return cls(body, verbs, profile, names, _footer(args, config))
+
+
+def _fill(store: "NodeStore", file: Path) -> None:
+    """Put the nodes of a file into an empty store.
+
+    Raises: click.ClickException: the file cannot be read, or is no list of nodes.
+    """
+    data = _read(file)
+    with _naming(file):
+        store.replace(data)
+    if not store.nodes().names and "items" not in json.loads(data.decode(errors="replace")):
+        message = (
+            f"{file} has no items, so it is no list of nodes: "
+            "`kubectl get nodes --output json` writes such a file"
+        )
+        raise click.ClickException(message)
 
 
 def _note_lacking(plugins: "Iterable[Plugin]") -> None:
@@ -935,6 +979,26 @@ def _load(
     from kubextend import discovery
 
     return discovery.load(file, overrides=overrides, runs_here=runs_here)
+
+
+@contextmanager
+def _by_option(options: Mapping[str, str], overrides: Mapping[str, object]) -> Iterator[None]:
+    """Name the option in issues about a field whose value comes from an option.
+
+    Args:
+        options: the option of each field, by the field's path.
+        overrides: the values that options gave, by the field's path.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        issues = [
+            replace(issue, path=options[issue.path])
+            if issue.path in options.keys() & overrides.keys()
+            else issue
+            for issue in error.issues
+        ]
+        raise ConfigError(issues) from error
 
 
 @contextmanager

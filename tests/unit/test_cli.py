@@ -265,6 +265,18 @@ def test_without_a_configuration_the_default_filters_the_pods_of_the_default_sch
     assert lines[-1] == "pod team/train, profile default-scheduler"
 
 
+def test_a_profile_in_which_no_plugin_scores_is_said_to_have_none(
+    config_file: Path, tmp_path: Path
+) -> None:
+    request = write(tmp_path / "r.json", request_for("idle", names_only=False))
+    idle = run("prioritize", request, "--config", config_file)
+    note = "note: no plugin scores in this profile, so no node has a score\n"
+    assert (idle.stderr, idle.exit_code) == (note, 0)
+    assert idle.stdout.splitlines()[1] == "plain  -"
+    as_json = run("prioritize", request, "--config", config_file, "--output", "json")
+    assert as_json.stderr == note
+
+
 def test_the_pod_of_another_scheduler_passes_through_and_is_said_to(tmp_path: Path) -> None:
     request = write(tmp_path / "r.json", request_for("other", names_only=False))
     lines = run("filter", request).stdout.splitlines()
@@ -341,6 +353,32 @@ def test_nodes_that_cannot_be_read_are_told_from_the_request(tmp_path: Path) -> 
     result = run("filter", request, "--nodes", nodes)
     assert (result.stdout, result.exit_code) == ("", 1)
     assert result.stderr.startswith(f"Error: {nodes}: byte 1: ")
+
+
+@pytest.mark.parametrize("command", ["filter", "prioritize"])
+@pytest.mark.parametrize("content", [request_for("ml", names_only=True), {}])
+def test_a_file_of_nodes_that_is_no_list_is_told_with_what_writes_one(
+    tmp_path: Path, command: str, content: object
+) -> None:
+    request = write(tmp_path / "r.json", request_for("ml", names_only=True))
+    nodes = write(tmp_path / "n.json", content)
+    result = run(command, request, "--nodes", nodes)
+    assert (result.stdout, result.exit_code) == ("", 1)
+    assert result.stderr == (
+        f"Error: {nodes} has no items, so it is no list of nodes: "
+        "`kubectl get nodes --output json` writes such a file\n"
+    )
+
+
+@pytest.mark.parametrize(("listed", "absent"), [(0, 5), (3, 2)])
+def test_nodes_of_the_request_that_the_file_lacks_are_counted(
+    tmp_path: Path, listed: int, absent: int
+) -> None:
+    request = write(tmp_path / "r.json", request_for("ml", names_only=True))
+    nodes = write(tmp_path / "n.json", kubectl_list(dict([*NODES.items()][:listed])))
+    result = run("filter", request, "--nodes", nodes)
+    assert (result.stdout, result.exit_code) == ("", 1)
+    assert result.stderr == f"Error: {absent} of the 5 nodes of {request} are not in {nodes}\n"
 
 
 def test_an_answer_that_is_an_error_ends_the_command_with_1(tmp_path: Path) -> None:
@@ -590,7 +628,8 @@ def test_scheduler_config_writes_a_policy_for_old_schedulers(
     result = run("scheduler-config", f"--kube-version={version}", "--config", config_file)
     assert json.loads(result.stdout)["kind"] == "Policy"
     assert result.stderr == (
-        "note: a Policy has no profiles; --scheduler-name gives one of: ml, idle\n"
+        "note: a Policy has no profiles: give kube-scheduler's option --scheduler-name one of: "
+        "ml, idle\n"
     )
 
 
@@ -671,6 +710,22 @@ def test_serve_puts_its_options_over_the_file(
     assert (config.server.host, config.server.port) == ("::1", 9999)
     assert config.cluster.kubeconfig == str(kubeconfig)
     assert config.extender.node_cache_capable
+
+
+def test_a_wrong_value_of_an_option_is_told_under_the_name_of_the_option(
+    served: list[Any], config_file: Path, tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone"
+    unreadable = f'cannot be read: No such file or directory\n  found: "{gone}"\n'
+    given = run("serve", f"--config={config_file}", f"--kubeconfig={gone}", "--host=a b")
+    assert f"error: --kubeconfig: {unreadable}" in given.stderr
+    assert "error: --host: must be an address" in given.stderr
+    prefix = run("scheduler-config", "--url-prefix=http://h:8888/filter")
+    assert prefix.stderr.startswith("error: --url-prefix: must not end with a verb")
+    config_file.write_text(f"{CONFIG}cluster: {{kubeconfig: {gone}}}\n")
+    in_file = run("serve", f"--config={config_file}", "--port=9999")
+    assert f"error: cluster.kubeconfig: {unreadable}" in in_file.stderr
+    assert served == []
 
 
 def test_serve_logs_the_notes(

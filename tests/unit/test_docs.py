@@ -123,6 +123,16 @@ def test_the_scheduler_of_the_page_stands_beside_the_one_of_the_cluster(folder: 
     assert {pod["spec"]["schedulerName"] for pod in pods} == {"team-scheduler"}
 
 
+def test_two_profiles_give_the_scheduler_configuration_of_the_page(tmp_path: Path) -> None:
+    page = blocks("yml", (DOCS / "configuration.md").read_text())
+    given, written, *_ = [block.partition("\n") for block in page]
+    assert (given[0], written[0]) == ("# kubextend.yaml", "# kube-scheduler.yaml")
+    (tmp_path / "kubextend.yaml").write_text(given[2])
+    printed = run(tmp_path, KUBEXTEND, "scheduler-config", "--config", "kubextend.yaml")
+    lines = [line for line in printed.splitlines() if not line.lstrip().startswith("#")]
+    assert lines == written[2].splitlines()
+
+
 def test_the_program_makes_an_application(folder: Path) -> None:
     # The service account and the kubeconfig of the page are not there: whole nodes will do.
     config = (folder / "kubextend.yaml").read_text().replace("cluster: {}\n", "")

@@ -329,8 +329,10 @@ def test_the_command_takes_the_option_that_serve_takes(tmp_path: Path) -> None:
     options = ["doctor", "--config", str(tmp_path / "kubextend.yaml"), "--with-admission"]
     done = CliRunner().invoke(main, options)
     assert done.exit_code == 0
-    (line,) = (each for each in done.stdout.splitlines() if "server-reachable" in each)
-    assert "no kubextend is needed" in line
+    (line,) = (each for each in done.stdout.splitlines() if "no kubextend is needed" in each)
+    assert line.startswith("skipped certificate-name: ")
+    (row,) = (each for each in done.stdout.splitlines() if " server-reachable: " in each)
+    assert row.endswith(": see certificate-name")
     refused = CliRunner().invoke(main, [*options, "--kube-version", "1.35"])
     assert refused.exit_code == 1
     assert "kube-apiserver 1.35 serves no MutatingAdmissionPolicy" in refused.stderr
@@ -563,6 +565,25 @@ def test_the_command_prints_json_and_exits_with_1_for_an_error(tmp_path: Path) -
     findings = json.loads(done.stdout)
     assert {"check", "verdict", "looked_at", "message", "hint"} == findings[0].keys()
     assert "1 error found" in done.stderr
+
+
+def test_the_table_says_once_why_several_checks_cannot_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
+    loaded(tmp_path, cluster={})
+    file = str(tmp_path / "kubextend.yaml")
+    table = CliRunner().invoke(main, ["doctor", "--config", file]).stdout
+    reason = "kubextend's own credentials cannot be used"
+    (first,) = (line for line in table.splitlines() if reason in line)
+    name = first.split()[1].removesuffix(":")
+    for check in ("clock", "rights-missing", "rights-unused", "leases", "gates"):
+        (row,) = (line for line in table.splitlines() if f" {check}: " in line)
+        assert row.endswith(f": see {name}")
+    as_json = CliRunner().invoke(main, ["doctor", "--config", file, "--output", "json"]).stdout
+    found = {each["check"]: each["message"] for each in json.loads(as_json)}
+    assert reason in found["clock"]
+    assert reason in found["gates"]
 
 
 def test_the_command_says_what_to_do(tmp_path: Path) -> None:

@@ -9,11 +9,12 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import get_args
 from urllib.parse import SplitResult, urlsplit
 
 from kubextend.config.duration import Duration
 from kubextend.config.issues import Findings, Location, path_of
-from kubextend.config.model import ExtenderConfiguration
+from kubextend.config.model import ExtenderConfiguration, VerbName
 
 __all__ = ["check", "is_loopback", "is_wildcard"]
 
@@ -245,12 +246,27 @@ class _Checks:
             self._complain(at, complaint, extender.url_prefix, hint)
             return
         url = urlsplit(extender.url_prefix)
+        self._refuse_verb(at, url)
         ca_file = extender.tls_config.ca_file
         if url.scheme == "https" and not ca_file and self._sound("extender.tlsConfig"):
             message = "https needs tlsConfig.caFile: without a CA kube-scheduler verifies nothing"
             hint = "set extender.tlsConfig.caFile to a path on kube-scheduler's machine"
             self._complain(at, message, extender.url_prefix, hint)
         self._note_other_server(at, url)
+
+    def _refuse_verb(self, at: Location, url: SplitResult) -> None:
+        """Add an issue if a URL ends with a verb, to which kube-scheduler would add another.
+
+        A server.path that ends so is no mistake.
+        """
+        path = url.path.rstrip("/")
+        before, _, last = path.rpartition("/")
+        meant = path == self._config.server.path.rstrip("/") or not self._sound("server.path")
+        if last not in get_args(VerbName) or meant:
+            return
+        message = f"must not end with a verb: kube-scheduler would call {path}/{last}"
+        hint = f"write {url._replace(path=before).geturl()}: kube-scheduler appends the verb itself"
+        self._complain(at, message, self._config.extender.url_prefix, hint)
 
     def _note_other_server(self, at: Location, url: SplitResult) -> None:
         server = self._config.server
@@ -378,9 +394,9 @@ class _Checks:
         if not self._sound(f"{path}.certFile", f"{path}.keyFile"):
             return
         if cert_file and not key_file:
-            self._complain((*at, "keyFile"), "Required value: certFile is set")
+            self._complain((*at, "keyFile"), "must be set, because certFile is set")
         if key_file and not cert_file:
-            self._complain((*at, "certFile"), "Required value: keyFile is set")
+            self._complain((*at, "certFile"), "must be set, because keyFile is set")
 
     def _need_readable(self, at: Location, file: str | None) -> None:
         if not file:
@@ -389,7 +405,7 @@ class _Checks:
             with Path(file).open("rb") as opened:
                 opened.read(1)
         except OSError as error:
-            hint = "~ is not expanded here" if file.startswith("~") else ""
+            hint = _where_looked(file)
             message = f"cannot be read: {error.strerror or type(error).__name__}"
             if self._runs_here:
                 self._complain(at, message, file, hint)
@@ -418,6 +434,15 @@ def _overlap(host: str, other: str) -> bool:
     loopback = {"localhost": "127.0.0.1"}
     same = loopback.get(host, host) == loopback.get(other, other)
     return same or is_wildcard(host) or is_wildcard(other)
+
+
+def _where_looked(file: str) -> str:
+    """Return where a file was looked for, if its path does not say so; else ""."""
+    if file.startswith("~"):
+        return "~ is not expanded here"
+    if Path(file).is_absolute():
+        return ""
+    return f"looked for {Path(file).absolute()}"
 
 
 def _url_complaint(text: str) -> str:

@@ -9,7 +9,7 @@ expandMultiPointPlugins, getValidScoreWeights
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kubextend.config.issues import Findings, Location
+from kubextend.config.issues import Findings, Location, path_of
 from kubextend.config.model import EnabledPlugin, Plugin, Plugins
 from kubextend.config.plugin_catalog import Catalog
 from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS, PLUGIN_TYPES
@@ -149,12 +149,12 @@ def _look_at_disabled(name: str, at: Location, catalog: Catalog, findings: Findi
 
 
 def _refuse_doubles(multi: list[_Known], plugins: Plugins, findings: Findings) -> None:
-    seen: set[str] = set()
+    firsts: dict[str, _Known] = {}
     for each in multi:
         points = [point for point in PLUGIN_TYPES if _registers(each, point, plugins)]
-        if each.name in seen and points:
-            _refuse_double(each, points[0], findings)
-        seen.add(each.name)
+        first = firsts.setdefault(each.name, each)
+        if first is not each and points:
+            _refuse_double(each, first, points[0], findings)
 
 
 def _registers(each: _Known, point: str, plugins: Plugins) -> bool:
@@ -164,22 +164,23 @@ def _registers(each: _Known, point: str, plugins: Plugins) -> bool:
 
 
 def _fitting(known: list[_Known], point: str, findings: Findings) -> Iterator[_Known]:
-    seen: set[str] = set()
+    firsts: dict[str, _Known] = {}
     for each in known:
         if point not in each.info.extension_points:
             message = f'plugin "{each.name}" does not extend {PLUGIN_TYPES[point]} plugin'
             points = ", ".join(sorted(each.info.extension_points))
             findings.complain(each.at, message, each.name, f"{each.name} implements: {points}")
-        elif each.name in seen:
-            _refuse_double(each, point, findings)
+        elif each.name in firsts:
+            _refuse_double(each, firsts[each.name], point, findings)
         else:
-            seen.add(each.name)
+            firsts[each.name] = each
             yield each
 
 
-def _refuse_double(each: _Known, point: str, findings: Findings) -> None:
+def _refuse_double(each: _Known, first: _Known, point: str, findings: Findings) -> None:
     message = f'plugin "{each.name}" already registered as "{PLUGIN_TYPES[point]}"'
-    findings.complain(each.at, message, each.name, "name it once")
+    hint = f"{each.name} is enabled twice, first at {path_of(first.at)}: keep one"
+    findings.complain(each.at, message, each.name, hint)
 
 
 def _reaches(each: _Known, point: str, plugins: Plugins) -> bool:

@@ -142,7 +142,11 @@ def _duration(value: object) -> Duration:
     if isinstance(value, Duration):
         return value
     if isinstance(value, str):
-        return Duration.parse(value)
+        try:
+            return Duration.parse(value)
+        except ValueError as error:
+            message = f'{error}: the units are ns, us, ms, s, m and h, such as "1m30s"'
+            raise ValueError(message) from error
     message = f'expected a duration such as "2s" or "1m30s", found {value!r}'
     raise ValueError(message)
 

@@ -40,5 +40,8 @@ def with_out_of_tree(
 
 
 def class_name(reference: str) -> str:
-    """Return the class name in ``package.module:Class``, which is the name of most plugins."""
-    return reference.rpartition(":")[2]
+    """Return the class name in ``package.module:Class``, which is the name of most plugins.
+
+    If the reference lacks the colon or the class, its last word stands for the class.
+    """
+    return reference.rstrip(":.").replace(":", ".").rpartition(".")[2]

@@ -1,5 +1,8 @@
 """Looks up the plugin names of a configuration file among kubextend's and kube-scheduler's."""
 
+import difflib
+from typing import Final
+
 from kubextend.config.issues import suggestion
 from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS
 from kubextend.framework.imports import PluginUnavailableError
@@ -7,6 +10,8 @@ from kubextend.framework.known_plugins import KnownPlugins
 from kubextend.framework.registered_plugin import RegisteredPlugin
 
 __all__ = ["Catalog"]
+
+_NEAR: Final = 0.8
 
 
 class Catalog:
@@ -52,8 +57,13 @@ class Catalog:
             return None
 
     def is_missing(self, name: str) -> bool:
-        """Return whether a plugin's import failed, and the failure is reported already."""
-        return name in self._missing
+        """Return whether a plugin's import failed, and the failure is reported already.
+
+        A reference may fail because it is misspelled, so a name that is nearly that of the class
+        counts, too.
+        """
+        missing = [_plain(each) for each in self._missing]
+        return bool(difflib.get_close_matches(_plain(name), missing, n=1, cutoff=_NEAR))
 
     def why_unavailable(self, name: str) -> PluginUnavailableError | None:
         """Return the error because of which a plugin cannot be used.
@@ -84,3 +94,7 @@ class Catalog:
             return hint
         other = "" if self.of_scheduler else ", or name its class in outOfTree"
         return f"{hint}; a plugin of your own: install its package beside kubextend{other}"
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("_", "")

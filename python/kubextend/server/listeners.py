@@ -30,6 +30,9 @@ from kubextend.server.reply import REFUSED
 
 __all__ = ["Ending", "Listener", "Service"]
 
+_VERBS = "verbs"
+# The options of `kubextend serve` change the listener of the verbs alone.
+_OR_OPTIONS = ", or with --host or --port"
 _BACKLOG = 2048
 # Kubernetes kills a container 30 s after SIGTERM; the drain delay is part of these.
 _GRACE_S = 25
@@ -89,7 +92,7 @@ class Listener:
     tls: TlsFiles | None = None
     deadlines: Deadlines = field(default_factory=Deadlines)
     most_connections: int = 4096
-    name: str = "verbs"
+    name: str = _VERBS
     tls_look_s: float = 10.0
 
     def url(self, port: int) -> str:
@@ -432,6 +435,7 @@ def _bound_socket(listener: Listener) -> socket.socket:
         message = (
             f"cannot listen on {listener.host} port {listener.port}: {reason}; end what listens"
             " there, or choose another address or port in the section server of the configuration"
+            f"{_OR_OPTIONS if listener.name == _VERBS else ''}"
         )
         raise KubextendError(message) from error
 

@@ -234,6 +234,7 @@ def test_a_port_that_is_taken_is_one_line_on_stderr() -> None:
     assert ended.returncode == 1
     assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in ended.stderr
     assert "choose another address or port in the section server" in ended.stderr
+    assert "or with --host or --port" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 

@@ -170,6 +170,12 @@ def test_the_url_prefix_follows_from_the_server(
     assert parse(document(server=server)).url_prefix == prefix
 
 
+def test_a_path_that_is_named_like_a_verb_may_be_that_of_the_server(parse: Parse) -> None:
+    extender = {"urlPrefix": "http://a:8888/filter"}
+    loaded = parse(document(server={"path": "/filter"}, extender=extender))
+    assert loaded.url_prefix == "http://a:8888/filter"
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
 def test_a_server_on_loopback_needs_no_certificates(parse: Parse, host: str) -> None:
     assert parse(document(server={"host": host})).server.host == host

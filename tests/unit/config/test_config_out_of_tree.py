@@ -100,6 +100,26 @@ def test_a_plugin_that_a_failed_import_would_have_brought_is_not_complained_of_a
     assert paths == ["outOfTree[0]", "profiles[0].plugins.filter.enabled[1].name"]
 
 
+@pytest.mark.parametrize(
+    ("reference", "plugin"),
+    [
+        ("beside:Mines", "Mine"),
+        ("beside:Takes", "Taken"),
+        ("beside.Mine", "Mine"),
+        ("beside:mine", "Mine"),
+        ("team_nodes", "TeamNodes"),
+        ("team_nodes:", "TeamNodes"),
+    ],
+)
+def test_a_misspelled_reference_is_not_complained_of_again_under_the_plugins_name(
+    reference: str, plugin: str, refusal: Refusal
+) -> None:
+    profile = filter_profile(plugin, "Other", pluginConfig=[{"name": plugin, "args": {}}])
+    tree = document(outOfTree=[reference], profiles=[profile])
+    paths = [issue.path for issue in refusal(tree)]
+    assert paths == ["outOfTree[0]", "profiles[0].plugins.filter.enabled[1].name"]
+
+
 def test_a_plugin_may_not_take_the_name_of_another() -> None:
     tree = document(outOfTree=["beside:Taken"])
     with pytest.raises(ConfigError) as caught:

@@ -24,6 +24,7 @@ OPEN_HOST = (
     "set server.tls.certFile, keyFile and clientCAFile, or accept anyone with server.insecure: true"
 )
 URL_HINT = "such as http://127.0.0.1:8888 or https://kubextend.example.svc:8888"
+UNITS = 'the units are ns, us, ms, s, m and h, such as "1m30s"'
 LONG_DOMAIN = ".".join(["a" * 63] * 3 + ["a" * (254 - len("requests.") - 3 * 64)])
 SPLIT = (
     "cannot be told to kube-scheduler together with bind: bind is an extender entry of its own, "
@@ -294,7 +295,19 @@ FIELDS = {
     ),
     "timeout in no unit of Go": (
         document(extender={"httpTimeout": "2sec"}),
-        Issue("extender.httpTimeout", 'time: unknown unit "sec" in duration "2sec"', "2sec"),
+        Issue(
+            "extender.httpTimeout",
+            f'time: unknown unit "sec" in duration "2sec": {UNITS}',
+            "2sec",
+        ),
+    ),
+    "timeout with a space before its unit": (
+        document(extender={"httpTimeout": "2 s"}),
+        Issue("extender.httpTimeout", f'time: unknown unit " s" in duration "2 s": {UNITS}', "2 s"),
+    ),
+    "timeout in days": (
+        document(extender={"httpTimeout": "1d"}),
+        Issue("extender.httpTimeout", f'time: unknown unit "d" in duration "1d": {UNITS}', "1d"),
     ),
     "percentage": (
         document(profiles=[filter_profile("RdmaAware", percentageOfNodesToScore=101)]),
@@ -458,7 +471,8 @@ PROFILES = {
             "profiles[0].plugins.filter.enabled[1].name",
             'plugin "RdmaAware" already registered as "FilterPlugin"',
             "RdmaAware",
-            "name it once",
+            "RdmaAware is enabled twice, first at profiles[0].plugins.filter.enabled[0].name: "
+            "keep one",
         ),
     ),
     "a plugin twice at multiPoint": (
@@ -467,7 +481,8 @@ PROFILES = {
             "profiles[0].plugins.multiPoint.enabled[2].name",
             'plugin "RdmaAware" already registered as "FilterPlugin"',
             "RdmaAware",
-            "name it once",
+            "RdmaAware is enabled twice, first at profiles[0].plugins.multiPoint.enabled[0].name: "
+            "keep one",
         ),
     ),
     "weight 0": (
@@ -714,13 +729,31 @@ TOGETHER = {
             URL_HINT,
         ),
     ),
+    "a verb": (
+        document(extender={"urlPrefix": "http://a:8888/filter"}),
+        Issue(
+            "extender.urlPrefix",
+            "must not end with a verb: kube-scheduler would call /filter/filter",
+            "http://a:8888/filter",
+            "write http://a:8888: kube-scheduler appends the verb itself",
+        ),
+    ),
+    "a verb below a path": (
+        document(extender={"urlPrefix": "http://a:8888/v1/bind/"}, server={"path": "/v1"}),
+        Issue(
+            "extender.urlPrefix",
+            "must not end with a verb: kube-scheduler would call /v1/bind/bind",
+            "http://a:8888/v1/bind/",
+            "write http://a:8888/v1: kube-scheduler appends the verb itself",
+        ),
+    ),
     "client certificate without its key": (
         document(extender={"tlsConfig": {"certFile": "/etc/tls.crt"}}),
-        Issue("extender.tlsConfig.keyFile", "Required value: certFile is set"),
+        Issue("extender.tlsConfig.keyFile", "must be set, because certFile is set"),
     ),
     "client key without its certificate": (
         document(extender={"tlsConfig": {"keyFile": "/etc/tls.key"}}),
-        Issue("extender.tlsConfig.certFile", "Required value: keyFile is set"),
+        Issue("extender.tlsConfig.certFile", "must be set, because keyFile is set"),
     ),
     "no time at all": (
         document(extender={"httpTimeout": "0s"}),

@@ -127,6 +127,24 @@ def test_a_token_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     )
 
 
+def test_a_relative_file_that_is_not_there_is_named_with_the_folder_that_was_looked_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    looked = f"looked for {tmp_path / 'secrets/tokens'}"
+    complaint = "cannot be read: No such file or directory"
+    tree = held({"tokenFile": "secrets/tokens"})
+    with pytest.raises(ConfigError) as caught:
+        config.parse(tree, known=KNOWN)
+    assert caught.value.issues == (
+        Issue("server.waitingPods.tokenFile", complaint, "secrets/tokens", looked),
+    )
+    note = f"server.waitingPods.tokenFile: secrets/tokens {complaint}; {looked}"
+    assert config.parse(tree, known=KNOWN, runs_here=False).notes == (
+        f"{note}; `kubextend serve` will need it",
+    )
+
+
 def test_a_home_folder_in_a_path_is_noted_not_to_be_expanded() -> None:
     parsed = config.parse(held({"tokenFile": "~/tokens"}), known=KNOWN, runs_here=False)
     [note] = (each for each in parsed.notes if "tokenFile" in each)
