@@ -413,11 +413,13 @@ def test_of_whole_nodes_only_the_names_are_kept() -> None:
     assert (kept.names, kept.latest) == (["n"], None)
 
 
-def test_calls_beyond_two_hundred_a_second_are_not_recorded() -> None:
-    cluster = Cluster(LabelMatch, nodes=2, args={"LabelMatch": RULES})
+def test_neither_filter_nor_prioritize_records_a_call_that_has_no_turn() -> None:
+    cluster = Cluster(LabelMatch, Doubles(), nodes=2, args={"LabelMatch": RULES})
     decisions = cluster.verbs.decisions
     decisions.has_turn = lambda *_, **__: False  # type: ignore[method-assign]
     cluster.filter(make_pod("a"))
+    assert len(decisions) == 0
+    cluster.prioritize(make_pod("b"))
     assert len(decisions) == 0
 
 
