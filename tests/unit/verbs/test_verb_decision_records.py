@@ -423,6 +423,21 @@ def test_neither_filter_nor_prioritize_records_a_call_that_has_no_turn() -> None
     assert len(decisions) == 0
 
 
+def test_a_pod_without_a_node_is_recorded_when_other_pods_have_used_up_the_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kubextend.verbs.decision_records.time.monotonic", lambda: 100.0)
+    nodes = [make_node("ssd", labels={"disk": "ssd"}), make_node("other")]
+    cluster = Cluster(LabelMatch, nodes=nodes, args={"LabelMatch": RULES})
+    decisions = cluster.verbs.decisions
+    while decisions.has_turn("filter"):
+        pass
+    cluster.filter(make_pod("fits"))
+    cluster.filter(make_pod("rejected"), ["other"])
+    assert decisions.find(namespace="default", name="fits") is None
+    assert last_calls(cluster, "rejected")[0]["nodes"]["passed"] == 0
+
+
 def test_nothing_is_recorded_where_the_record_is_turned_off() -> None:
     cluster = Cluster(LabelMatch, nodes=2, args={"LabelMatch": RULES})
     cluster.verbs.decisions.records = False
