@@ -22,7 +22,16 @@ from kubextend.errors import ClusterError, KubextendError
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
 
-__all__ = ["Replicas", "Server", "captured", "gathered", "lines_of", "read_capture", "with_rules"]
+__all__ = [
+    "Replicas",
+    "Server",
+    "captured",
+    "gathered",
+    "lines_of",
+    "read_capture",
+    "unanswered",
+    "with_rules",
+]
 
 _TIMEOUT_S: Final = 10.0
 _MOST_BYTES: Final = 64 * 1024 * 1024
@@ -399,6 +408,17 @@ def _meeting(selectors: Sequence[str], connect: Callable[[], "Cluster"]) -> dict
             with contextlib.suppress(ClusterError):
                 meeting[selector] = len(cluster.list_node_names(api, selector))
     return meeting
+
+
+def unanswered(facts: Facts) -> str:
+    """Return why nothing is known of the pod if no source answered; "" if a source did."""
+    # Where the API told the pod and refused the Events, it answered.
+    if not (facts.unreached and facts.pod_unknown) or facts.pod is not None:
+        return ""
+    return (
+        f"kubextend: {facts.unreached}; the Kubernetes API: {facts.pod_unknown}; "
+        f"so nothing is known of the pod {facts.namespace}/{facts.name}"
+    )
 
 
 def node_of(facts: Facts, node: str, server: Server | Replicas) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, cast
@@ -483,6 +484,99 @@ def test_watch_prints_each_new_sentence_once_until_the_pod_is_bound(
     told = [line for line in done.output.splitlines() if line.startswith("pod default/p: ")]
     assert [line.split(": ")[1] for line in told] == ["NotTried", "OtherGate", "NotTried", "Bound"]
     assert next(seen) == gated
+
+
+def no_api(*_: object) -> None:
+    message = "there are no credentials"
+    raise ClusterError(message)
+
+
+class RefusesTokens(BaseHTTPRequestHandler):
+    """Answers each request with status 401."""
+
+    def do_GET(self) -> None:
+        self.send_response(401)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def urls() -> Iterator[dict[str, str]]:
+    """Yield the URL of a server that refuses every token, and one where nobody listens."""
+    with HTTPServer(("127.0.0.1", 0), RefusesTokens) as server, socket.socket() as bound:
+        # While the socket is bound, nobody else gets its port.
+        bound.bind(("127.0.0.1", 0))
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        ports = {"refuses": server.server_port, "closed": bound.getsockname()[1]}
+        yield {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("server", "token", "cause"),
+    [
+        ("{refuses}", "token", "{refuses}: status 401"),
+        ("{closed}", "token", "{closed} cannot be asked: "),
+        ("ftp://kubextend", "token", "ftp://kubextend is no URL of a server"),
+        ("{closed}", "none", "token file none cannot be read: No such file or directory"),
+    ],
+    ids=["token", "refused", "url", "file"],
+)
+def test_if_nobody_can_be_asked_the_command_fails_and_says_why_first(
+    server: str,
+    token: str,
+    cause: str,
+    urls: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "token").write_text("a-bearer-token-of-a-reader")
+    monkeypatch.setattr(cluster, "connect", no_api)
+    monkeypatch.chdir(tmp_path)
+    options = ["--server", server.format(**urls), "--token-file", token]
+    for output in ("table", "json"):
+        done = CliRunner().invoke(main, ["why", "p", *options, "--output", output])
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"Error: kubextend: {cause.format(**urls)}")
+        assert "; the Kubernetes API: there are no credentials; so nothing" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("manifest", "cause"),
+    [(None, "NoSuchPod"), ({"metadata": {"uid": "u"}, "spec": {}}, "NotTried")],
+    ids=["no pod", "no Events"],
+)
+def test_one_source_is_enough_for_an_answer(
+    manifest: Any, cause: str, urls: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "connect", lambda *_: None)
+    monkeypatch.setattr(cluster, "read_manifest", lambda *_: manifest)
+    monkeypatch.setattr(cluster, "pod_events", no_api)
+    done = CliRunner().invoke(main, ["why", "p", "--server", urls["closed"]])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith(f"pod default/p: {cause}\n")
+
+
+def test_watch_goes_on_when_for_a_while_nobody_can_be_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pod = {"metadata": {"uid": "u"}, "spec": {}}
+    bound = {**pod, "spec": {"nodeName": "n"}}
+    seen = iter([(pod, ""), (None, "no API"), (bound, "")])
+
+    def gathered(namespace: str, name: str, *_: object) -> Facts:
+        manifest, unknown = next(seen)
+        return Facts(namespace, name, None, "no kubextend", manifest, unknown)
+
+    monkeypatch.setattr(why, "gathered", gathered)
+    monkeypatch.setattr(cli, "_WATCH_S", 0.0)
+    done = CliRunner().invoke(main, ["why", "p", "--watch"])
+    assert done.exit_code == 0, done.output
+    told = [line for line in done.output.splitlines() if line.startswith("pod default/p: ")]
+    assert [line.split(": ")[1] for line in told] == ["NotTried", "NotKnown", "Bound"]
 
 
 def test_kubectl_runs_the_command_as_its_plugin(tmp_path: Path) -> None:
