@@ -6,6 +6,7 @@ import socket
 import ssl
 import urllib.error
 import urllib.request
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
@@ -16,6 +17,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from kubextend import cluster, core
 from kubextend.config.admission_rules import Requirement, RuleDecision, requirements_of
+from kubextend.decisions.captured_facts import wrong_field
 from kubextend.decisions.explanation import Explanation, Facts, explain
 from kubextend.errors import ClusterError, KubextendError
 
@@ -447,20 +449,28 @@ def captured(facts: Facts, explanation: Explanation) -> dict[str, Any]:
 def read_capture(file: Path) -> Facts:
     """Return the facts of a file that ``kubextend why --output json`` wrote.
 
-    Raises: KubextendError: the file cannot be read, or is no such file.
+    Raises: KubextendError: the file cannot be read, or is no such file; the message names a field
+    of a wrong type.
     """
+    other = f"{file} is not what kubextend why --output json writes"
     try:
         facts = json.loads(file.read_bytes())["facts"]
+        if wrong := wrong_field(facts):
+            message = f"{other}: {wrong}"
+            raise KubextendError(message)
         # A file of an earlier version has fewer fields.
         known = [each.name for each in fields(Facts) if each.name in facts]
         found = Facts(**{name: facts[name] for name in known})
-        explain(found)
+        # A field that is missing shows only when it is read.
+        deque(lines_of(found, explain(found)), maxlen=0)
     except OSError as error:
         message = f"{file}: cannot be read: {error.strerror}"
         raise KubextendError(message) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        message = f"{file} is not what kubextend why --output json writes"
+    except KeyError as error:
+        message = f"{other}: the field {error} is missing"
         raise KubextendError(message) from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise KubextendError(other) from error
     return found
 
 

@@ -229,6 +229,50 @@ def test_any_other_file_is_refused(text: str, tmp_path: Path) -> None:
         why.read_capture(file)
 
 
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        ("decisions.attempts.0.calls.0.verb", 5, "Input should be a valid string"),
+        ("decisions.attempts.0.calls.0.tookSeconds", "1 s", "Input should be a valid number"),
+        ("decisions.attempts.0.calls.0.nodes.rejected.0.examples", "n", "Input should be a valid"),
+        ("decisions.attempts", {}, "Input should be a valid list"),
+        ("decisions.kubextend.notReady", [], "Input should be a valid dictionary"),
+        ("events", [{"from": 5}], "Input should be a valid string"),
+        ("pod.spec.schedulerName", 5, "Input should be a valid string"),
+        ("pod.status.conditions.0.message", 5, "Input should be a valid string"),
+        ("pod_unknown", None, "Input should be a valid string"),
+    ],
+)
+def test_a_file_with_a_field_of_a_wrong_type_is_refused_with_the_field(
+    place: str, value: object, said: str, tmp_path: Path
+) -> None:
+    file = capture(tmp_path / "c.json", facts(attempts=[{"calls": [call()]}]))
+    written = json.loads(file.read_text())
+    part = written["facts"]
+    *above, last = [int(key) if key.isdigit() else key for key in place.split(".")]
+    for key in above:
+        part = part[key]
+    part[last] = value
+    file.write_text(json.dumps(written))
+    done = CliRunner().invoke(main, ["why", "--file", str(file)])
+    assert (done.exit_code, done.stdout) == (1, "")
+    other = f"Error: {file} is not what kubextend why --output json writes: facts.{place}"
+    assert done.stderr.startswith(other)
+    assert said in done.stderr
+
+
+def test_a_file_without_a_field_that_is_printed_is_refused_with_the_field(tmp_path: Path) -> None:
+    without = {key: value for key, value in call().items() if key != "tookSeconds"}
+    known = facts(attempts=[{"calls": [call()]}])
+    file = capture(tmp_path / "c.json", known)
+    written = json.loads(file.read_text())
+    written["facts"]["decisions"]["attempts"] = [{"calls": [without]}]
+    file.write_text(json.dumps(written))
+    done = CliRunner().invoke(main, ["why", "--file", str(file)])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "is not what kubextend why --output json writes: the field 'tookSeconds'" in done.stderr
+
+
 def test_the_name_of_a_pod_beside_a_file_is_refused(tmp_path: Path) -> None:
     file = capture(tmp_path / "c.json", facts())
     done = CliRunner().invoke(main, ["why", "another-pod", "--file", str(file)])
