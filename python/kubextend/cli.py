@@ -706,7 +706,8 @@ def why(  # noqa: PLR0913  one for each option
 ) -> None:
     """Say why POD is on its node, or why it is on none.
 
-    Asks kubextend, and the Kubernetes API for the pod and its Events.
+    Asks kubextend, and the Kubernetes API for the pod and its Events. The exit code is 1 if neither
+    answers.
     """
     from kubextend import cluster
     from kubextend import why as whys
@@ -744,6 +745,8 @@ def why(  # noqa: PLR0913  one for each option
     told = ""
     while True:
         facts = whys.gathered(namespace, pod, asked, connect, config.queue.gate, hint)
+        if not told and (message := whys.unanswered(facts)):
+            raise KubextendError(message)
         facts = whys.with_rules(facts, rules, connect)
         explanation = explain(facts)
         if explanation.sentence != told:

@@ -6,6 +6,7 @@ import socket
 import ssl
 import urllib.error
 import urllib.request
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
@@ -16,13 +17,23 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from kubextend import cluster, core
 from kubextend.config.admission_rules import Requirement, RuleDecision, requirements_of
+from kubextend.decisions.captured_facts import wrong_field
 from kubextend.decisions.explanation import Explanation, Facts, explain
 from kubextend.errors import ClusterError, KubextendError
 
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
 
-__all__ = ["Replicas", "Server", "captured", "gathered", "lines_of", "read_capture", "with_rules"]
+__all__ = [
+    "Replicas",
+    "Server",
+    "captured",
+    "gathered",
+    "lines_of",
+    "read_capture",
+    "unanswered",
+    "with_rules",
+]
 
 _TIMEOUT_S: Final = 10.0
 _MOST_BYTES: Final = 64 * 1024 * 1024
@@ -401,6 +412,17 @@ def _meeting(selectors: Sequence[str], connect: Callable[[], "Cluster"]) -> dict
     return meeting
 
 
+def unanswered(facts: Facts) -> str:
+    """Return why nothing is known of the pod if no source answered; "" if a source did."""
+    # Where the API told the pod and refused the Events, it answered.
+    if not (facts.unreached and facts.pod_unknown) or facts.pod is not None:
+        return ""
+    return (
+        f"kubextend: {facts.unreached}; the Kubernetes API: {facts.pod_unknown}; "
+        f"so nothing is known of the pod {facts.namespace}/{facts.name}"
+    )
+
+
 def node_of(facts: Facts, node: str, server: Server | Replicas) -> dict[str, Any] | None:
     """Ask kubextend what it decided about one node; None if there is nothing on record.
 
@@ -427,20 +449,28 @@ def captured(facts: Facts, explanation: Explanation) -> dict[str, Any]:
 def read_capture(file: Path) -> Facts:
     """Return the facts of a file that ``kubextend why --output json`` wrote.
 
-    Raises: KubextendError: the file cannot be read, or is no such file.
+    Raises: KubextendError: the file cannot be read, or is no such file; the message names a field
+    of a wrong type.
     """
+    other = f"{file} is not what kubextend why --output json writes"
     try:
         facts = json.loads(file.read_bytes())["facts"]
+        if wrong := wrong_field(facts):
+            message = f"{other}: {wrong}"
+            raise KubextendError(message)
         # A file of an earlier version has fewer fields.
         known = [each.name for each in fields(Facts) if each.name in facts]
         found = Facts(**{name: facts[name] for name in known})
-        explain(found)
+        # A field that is missing shows only when it is read.
+        deque(lines_of(found, explain(found)), maxlen=0)
     except OSError as error:
         message = f"{file}: cannot be read: {error.strerror}"
         raise KubextendError(message) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        message = f"{file} is not what kubextend why --output json writes"
+    except KeyError as error:
+        message = f"{other}: the field {error} is missing"
         raise KubextendError(message) from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise KubextendError(other) from error
     return found
 
 

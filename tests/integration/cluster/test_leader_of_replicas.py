@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import queue
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
-from cluster_world import eventually
+from cluster_world import PATIENCE_S, eventually
 from scripted_api import refusing
 
 from kubextend import app, config
@@ -90,6 +93,35 @@ class World:
             built.health.shut_down()
             built.stop()
 
+    @contextmanager
+    def served(self, pod: str) -> Iterator[str]:
+        """Serve a replica on a thread until the block ends, and yield the URL of its verbs."""
+        self._monkeypatch.setenv("POD_NAMESPACE", "default")
+        self._monkeypatch.setenv("POD_NAME", pod)
+        services: list[app.Service] = []
+
+        class Kept(app.Service):
+            def __init__(self, *args: Any, **options: Any) -> None:
+                super().__init__(*args, **options)
+                services.append(self)
+
+        self._monkeypatch.setattr(app, "Service", Kept)
+        config = configured(self._kubeconfig)
+        on_any_port = config.model_copy(
+            update={"server": config.server.model_copy(update={"port": 0})}
+        )
+        announced: queue.Queue[str] = queue.Queue()
+        thread = threading.Thread(target=app.serve, args=(on_any_port, announced.put))
+        thread.start()
+        try:
+            yield announced.get(timeout=PATIENCE_S)
+        finally:
+            for service in services:
+                service.stop()
+                service.stop()
+            thread.join(timeout=PATIENCE_S)
+            assert not thread.is_alive()
+
     def labelled(self) -> list[str]:
         with self.api.changed:
             pods = list(self.api.pods.items())
@@ -139,6 +171,20 @@ def test_of_two_replicas_one_decides_and_both_are_ready(world: World) -> None:
             assert world.labelled() == ["first"]
             assert bound(first, "one") == ""
     assert (world.holder(), world.labelled()) == ("", [])
+
+
+def test_the_server_of_a_replica_ends_its_connections_until_the_replica_leads(
+    world: World,
+) -> None:
+    def is_sent_away(client: httpx.Client, url: str) -> bool:
+        return client.get(f"{url}livez").headers.get("connection") == "close"
+
+    with httpx.Client() as client, world.replica("first") as first:
+        eventually(lambda: decides(first))
+        with world.served("second") as url:
+            assert is_sent_away(client, url)
+            first.health.shut_down()
+            eventually(lambda: not is_sent_away(client, url))
 
 
 def test_the_next_leader_decides_once_it_has_seen_what_the_one_before_bound(world: World) -> None:

@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 from live_server import Answer, Connection, NeedsRdma, node, serving
 
 from kubextend.decisions import DecisionReader, ServerFacts
+from kubextend.decisions.captured_facts import wrong_field
 from kubextend.profile import Profile, Profiles
 from kubextend.server import Access, TokenFile, decision_routes, waiting_pod_routes
 from kubextend.verbs import Verbs
@@ -66,6 +67,8 @@ def checked(body: bytes) -> Any:
     for each in schema["$defs"].values():
         each["additionalProperties"] = False
     Draft202012Validator(schema, format_checker=TIMES).validate(answer)
+    if answer["kind"] == "PodDecisions":
+        assert wrong_field({"decisions": answer}) == ""
     return answer
 
 

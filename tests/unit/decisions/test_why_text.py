@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, cast
@@ -226,6 +227,50 @@ def test_any_other_file_is_refused(text: str, tmp_path: Path) -> None:
     file.write_text(text)
     with pytest.raises(KubextendError, match="is not what"):
         why.read_capture(file)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        ("decisions.attempts.0.calls.0.verb", 5, "Input should be a valid string"),
+        ("decisions.attempts.0.calls.0.tookSeconds", "1 s", "Input should be a valid number"),
+        ("decisions.attempts.0.calls.0.nodes.rejected.0.examples", "n", "Input should be a valid"),
+        ("decisions.attempts", {}, "Input should be a valid list"),
+        ("decisions.kubextend.notReady", [], "Input should be a valid dictionary"),
+        ("events", [{"from": 5}], "Input should be a valid string"),
+        ("pod.spec.schedulerName", 5, "Input should be a valid string"),
+        ("pod.status.conditions.0.message", 5, "Input should be a valid string"),
+        ("pod_unknown", None, "Input should be a valid string"),
+    ],
+)
+def test_a_file_with_a_field_of_a_wrong_type_is_refused_with_the_field(
+    place: str, value: object, said: str, tmp_path: Path
+) -> None:
+    file = capture(tmp_path / "c.json", facts(attempts=[{"calls": [call()]}]))
+    written = json.loads(file.read_text())
+    part = written["facts"]
+    *above, last = [int(key) if key.isdigit() else key for key in place.split(".")]
+    for key in above:
+        part = part[key]
+    part[last] = value
+    file.write_text(json.dumps(written))
+    done = CliRunner().invoke(main, ["why", "--file", str(file)])
+    assert (done.exit_code, done.stdout) == (1, "")
+    other = f"Error: {file} is not what kubextend why --output json writes: facts.{place}"
+    assert done.stderr.startswith(other)
+    assert said in done.stderr
+
+
+def test_a_file_without_a_field_that_is_printed_is_refused_with_the_field(tmp_path: Path) -> None:
+    without = {key: value for key, value in call().items() if key != "tookSeconds"}
+    known = facts(attempts=[{"calls": [call()]}])
+    file = capture(tmp_path / "c.json", known)
+    written = json.loads(file.read_text())
+    written["facts"]["decisions"]["attempts"] = [{"calls": [without]}]
+    file.write_text(json.dumps(written))
+    done = CliRunner().invoke(main, ["why", "--file", str(file)])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "is not what kubextend why --output json writes: the field 'tookSeconds'" in done.stderr
 
 
 def test_the_name_of_a_pod_beside_a_file_is_refused(tmp_path: Path) -> None:
@@ -483,6 +528,99 @@ def test_watch_prints_each_new_sentence_once_until_the_pod_is_bound(
     told = [line for line in done.output.splitlines() if line.startswith("pod default/p: ")]
     assert [line.split(": ")[1] for line in told] == ["NotTried", "OtherGate", "NotTried", "Bound"]
     assert next(seen) == gated
+
+
+def no_api(*_: object) -> None:
+    message = "there are no credentials"
+    raise ClusterError(message)
+
+
+class RefusesTokens(BaseHTTPRequestHandler):
+    """Answers each request with status 401."""
+
+    def do_GET(self) -> None:
+        self.send_response(401)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def urls() -> Iterator[dict[str, str]]:
+    """Yield the URL of a server that refuses every token, and one where nobody listens."""
+    with HTTPServer(("127.0.0.1", 0), RefusesTokens) as server, socket.socket() as bound:
+        # While the socket is bound, nobody else gets its port.
+        bound.bind(("127.0.0.1", 0))
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        ports = {"refuses": server.server_port, "closed": bound.getsockname()[1]}
+        yield {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("server", "token", "cause"),
+    [
+        ("{refuses}", "token", "{refuses}: status 401"),
+        ("{closed}", "token", "{closed} cannot be asked: "),
+        ("ftp://kubextend", "token", "ftp://kubextend is no URL of a server"),
+        ("{closed}", "none", "token file none cannot be read: No such file or directory"),
+    ],
+    ids=["token", "refused", "url", "file"],
+)
+def test_if_nobody_can_be_asked_the_command_fails_and_says_why_first(
+    server: str,
+    token: str,
+    cause: str,
+    urls: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "token").write_text("a-bearer-token-of-a-reader")
+    monkeypatch.setattr(cluster, "connect", no_api)
+    monkeypatch.chdir(tmp_path)
+    options = ["--server", server.format(**urls), "--token-file", token]
+    for output in ("table", "json"):
+        done = CliRunner().invoke(main, ["why", "p", *options, "--output", output])
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"Error: kubextend: {cause.format(**urls)}")
+        assert "; the Kubernetes API: there are no credentials; so nothing" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("manifest", "cause"),
+    [(None, "NoSuchPod"), ({"metadata": {"uid": "u"}, "spec": {}}, "NotTried")],
+    ids=["no pod", "no Events"],
+)
+def test_one_source_is_enough_for_an_answer(
+    manifest: Any, cause: str, urls: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "connect", lambda *_: None)
+    monkeypatch.setattr(cluster, "read_manifest", lambda *_: manifest)
+    monkeypatch.setattr(cluster, "pod_events", no_api)
+    done = CliRunner().invoke(main, ["why", "p", "--server", urls["closed"]])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith(f"pod default/p: {cause}\n")
+
+
+def test_watch_goes_on_when_for_a_while_nobody_can_be_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pod = {"metadata": {"uid": "u"}, "spec": {}}
+    bound = {**pod, "spec": {"nodeName": "n"}}
+    seen = iter([(pod, ""), (None, "no API"), (bound, "")])
+
+    def gathered(namespace: str, name: str, *_: object) -> Facts:
+        manifest, unknown = next(seen)
+        return Facts(namespace, name, None, "no kubextend", manifest, unknown)
+
+    monkeypatch.setattr(why, "gathered", gathered)
+    monkeypatch.setattr(cli, "_WATCH_S", 0.0)
+    done = CliRunner().invoke(main, ["why", "p", "--watch"])
+    assert done.exit_code == 0, done.output
+    told = [line for line in done.output.splitlines() if line.startswith("pod default/p: ")]
+    assert [line.split(": ")[1] for line in told] == ["NotTried", "NotKnown", "Bound"]
 
 
 def test_kubectl_runs_the_command_as_its_plugin(tmp_path: Path) -> None:

@@ -413,12 +413,29 @@ def test_of_whole_nodes_only_the_names_are_kept() -> None:
     assert (kept.names, kept.latest) == (["n"], None)
 
 
-def test_calls_beyond_two_hundred_a_second_are_not_recorded() -> None:
-    cluster = Cluster(LabelMatch, nodes=2, args={"LabelMatch": RULES})
+def test_neither_filter_nor_prioritize_records_a_call_that_has_no_turn() -> None:
+    cluster = Cluster(LabelMatch, Doubles(), nodes=2, args={"LabelMatch": RULES})
     decisions = cluster.verbs.decisions
     decisions.has_turn = lambda *_, **__: False  # type: ignore[method-assign]
     cluster.filter(make_pod("a"))
     assert len(decisions) == 0
+    cluster.prioritize(make_pod("b"))
+    assert len(decisions) == 0
+
+
+def test_a_pod_without_a_node_is_recorded_when_other_pods_have_used_up_the_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kubextend.verbs.decision_records.time.monotonic", lambda: 100.0)
+    nodes = [make_node("ssd", labels={"disk": "ssd"}), make_node("other")]
+    cluster = Cluster(LabelMatch, nodes=nodes, args={"LabelMatch": RULES})
+    decisions = cluster.verbs.decisions
+    while decisions.has_turn("filter"):
+        pass
+    cluster.filter(make_pod("fits"))
+    cluster.filter(make_pod("rejected"), ["other"])
+    assert decisions.find(namespace="default", name="fits") is None
+    assert last_calls(cluster, "rejected")[0]["nodes"]["passed"] == 0
 
 
 def test_nothing_is_recorded_where_the_record_is_turned_off() -> None:
