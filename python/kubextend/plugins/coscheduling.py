@@ -14,11 +14,10 @@ import logging
 import re
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 
 from pydantic import Field
 
@@ -464,9 +463,16 @@ class Gangs:
         bound = self._roster(key, group).bound
         # A thread that lists may change the dict meanwhile; to copy a dict is one step.
         placed = (group.permitted | bound).items()
-        certain = (pair for pair in placed if pair[0] in bound or not gives_up(pair[0]))
-        there = (uid for uid, node in certain if _is_on(pods, node, uid))
-        return len(list(islice(there, min_available))) == min_available
+        by_node: defaultdict[str, set[str]] = defaultdict(set)
+        for uid, node in placed:
+            if uid in bound or not gives_up(uid):
+                by_node[node].add(uid)
+        number = 0
+        for node, uids in by_node.items():
+            number += _number_on(pods, node, uids)
+            if number >= min_available:
+                break
+        return number >= min_available
 
     def _needs_no_more(self, key: _Key, pod: core.Pod, group: _Group) -> bool:
         """Return whether a group is complete without a pod whose binding cycle failed.
@@ -667,10 +673,15 @@ class Coscheduling(Gangs):
         return Status.unresolvable(_NO_NUMBER, f"in {self._min_available_key}")
 
 
-def _is_on(pods: core.PodSnapshot | None, node: str, uid: str) -> bool:
-    """Return whether a pod is on a node, and is not being deleted."""
-    pod = None if pods is None else pods.pod_on(node, uid)
-    return pod is not None and pod.deletion_timestamp is None
+def _number_on(pods: core.PodSnapshot | None, node: str, uids: set[str]) -> int:
+    """Return how many pods of these UIDs are on a node, and are not being deleted."""
+    if pods is None:
+        return 0
+    # A search for each of many pods would read the node's pods as often.
+    there = pods.pods_on(node) if len(uids) > 1 else [pods.pod_on(node, *uids)]
+    return sum(
+        pod is not None and pod.uid in uids and pod.deletion_timestamp is None for pod in there
+    )
 
 
 def may_be_parked(pod: core.Pod) -> bool:

@@ -35,11 +35,13 @@ class _Start:
     Attributes:
         plugin: the plugin.
         why: why the plugin has not started, as a phrase after the plugin's name.
-        succeeded: whether the method ``start`` has succeeded.
+        has_run: whether the method ``start`` has succeeded, so that nobody calls it again.
+        succeeded: whether the plugin has started, and whoever waits for that was told.
     """
 
     plugin: Any
     why: str = "has not started yet"
+    has_run: bool = False
     succeeded: bool = False
 
     def __str__(self) -> str:
@@ -105,7 +107,9 @@ class PluginStarts:
     async def _failure_of(self, start: _Start) -> PluginError | None:
         """Start a plugin and tell of its start; return why that failed, or None."""
         try:
-            await self._start_plugin(start.plugin)
+            if not start.has_run:
+                await self._start_plugin(start.plugin)
+                start.has_run = True
             # Whoever is told begins the handlers of the plugins that have started.
             start.succeeded = True
             self._on_started()

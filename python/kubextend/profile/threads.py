@@ -6,12 +6,12 @@ an abandoned thread.
 """
 
 import gc
+import logging
 import sys
 import threading
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from contextvars import Context, copy_context
 from enum import Enum, auto
 from functools import partial
@@ -22,6 +22,8 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from kubextend.metrics import ScrapedGauge
 
 __all__ = ["THREADS", "Job", "ThreadUse", "Threads"]
+
+_LOGGER = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
@@ -132,12 +134,16 @@ class Threads:
         self._spare = 0
         self._waiting = 0
         self._stopped = False
+        # Whether the system refused the last thread that was to begin, which is logged once.
+        self._is_refused = False
 
     def submit(self, work: Callable[[], _T]) -> Job[_T]:
         """Queue a call, which begins as soon as a thread is free.
 
-        Raises: RuntimeError: ``stop`` was called before, or the system refuses a new thread. The
-            call never begins then.
+        If the system refuses a new thread, as at a limit of processes, the call waits for a thread
+        of this pool.
+
+        Raises: RuntimeError: ``stop`` was called before.
         """
         job = Job(work)
         with self._lock:
@@ -146,9 +152,7 @@ class Threads:
                 raise RuntimeError(message)
             if self._spare:
                 self._spare -= 1
-            elif self._serving < self._most:
-                self._begin_thread()
-            else:
+            elif not (self._serving < self._most and self._begins_thread()):
                 self._waiting += 1
             self._jobs.put(job)  # type: ignore[arg-type]
         return job
@@ -171,11 +175,8 @@ class Threads:
             job._phase = _Phase.GIVEN_UP  # noqa: SLF001
             job._on_return = on_return or _nothing  # noqa: SLF001
             self._serving -= 1
-            if self._waiting:
-                # If the system refuses a thread, the calls wait until another thread is free.
-                with suppress(RuntimeError):
-                    self._begin_thread()
-                    self._waiting -= 1
+            if self._waiting and self._begins_thread():
+                self._waiting -= 1
             return True
 
     def use(self) -> ThreadUse:
@@ -191,9 +192,22 @@ class Threads:
                 self._jobs.put(None)
             self._spare = 0
 
-    def _begin_thread(self) -> None:
-        threading.Thread(target=self._serve, name=f"kubextend-{self._name}", daemon=True).start()
+    def _begins_thread(self) -> bool:
+        """Begin a thread, and return whether the system allows one more.
+
+        The caller holds the lock.
+        """
+        thread = threading.Thread(target=self._serve, name=f"kubextend-{self._name}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            if not self._is_refused:
+                _LOGGER.error("calls of %s wait for a thread: %s", self._name, error)  # noqa: TRY400
+            self._is_refused = True
+            return False
+        self._is_refused = False
         self._serving += 1
+        return True
 
     def _serve(self) -> None:
         goes_on = True
@@ -223,7 +237,13 @@ class Threads:
             if not given_up:
                 return self._stays()
         job._on_return()  # noqa: SLF001
-        return False
+        with self._lock:
+            # The system may have refused the thread that was to replace this one.
+            comes_back = self._waiting > 0 and self._serving < self._most and not self._stopped
+            if comes_back:
+                self._waiting -= 1
+                self._serving += 1
+            return comes_back
 
     def _stays(self) -> bool:
         """Return whether this thread should take another job; False ends it after ``stop``.

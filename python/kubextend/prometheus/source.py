@@ -101,10 +101,12 @@ class Source:
     def start(self) -> None:
         """Start the thread that queries Prometheus, unless it runs already; never waits."""
         with self._lock:
+            if not self._users:
+                # The system may refuse a thread: whoever starts again is then the first again.
+                thread = _Refreshing(self)
+                thread.start()
+                self._thread = thread
             self._users += 1
-            if self._users == 1:
-                self._thread = _Refreshing(self)
-                self._thread.start()
 
     def stop(self) -> None:
         """Stop querying Prometheus, if every plugin that called ``start`` has called ``stop``."""

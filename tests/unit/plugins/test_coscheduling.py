@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -971,6 +972,39 @@ def test_a_group_of_which_one_pod_waits_is_not_listed_for_each_pod_that_is_bound
         assert lists == 2
         waits.cancel()
         await asyncio.wait([waits])
+
+    run(scenario())
+
+
+@dataclass
+class Searched:
+    """Pods, and the nodes on which pods were searched."""
+
+    pods: core.PodSnapshot
+    nodes: list[str]
+
+    def pods_on(self, node: str) -> list[core.Pod]:
+        self.nodes.append(node)
+        return self.pods.pods_on(node)
+
+    def pod_on(self, node: str, uid: str) -> core.Pod | None:
+        self.nodes.append(node)
+        return self.pods.pod_on(node, uid)
+
+
+def test_the_pods_of_a_node_are_searched_once_however_many_are_of_the_group() -> None:
+    async def scenario() -> None:
+        on_n = [pod(f"p{number}", minimum="51", node="n") for number in range(49)]
+        world = World(*on_n, pod("elsewhere", minimum="51", node="other"))
+        nodes: list[str] = []
+        world.plugin._handle = SimpleNamespace(  # type: ignore[assignment]
+            pods=lambda: Searched(world.store.snapshot(), nodes),
+            labelled_pods=world.handle.labelled_pods,
+            assumed_pods=world.handle.assumed_pods,
+            waiting_pods=world.handle.waiting_pods,
+        )
+        assert (await world.binding(pod("last", minimum="51"))).is_success
+        assert sorted(nodes) == ["n", "other"]
 
     run(scenario())
 

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from kubextend.profile.threads import Job, Threads
+from kubextend.profile.threads import Job, Threads, ThreadUse
 
 # Only a test that is about to fail waits so long.
 SOON_S = 60.0
@@ -112,21 +112,38 @@ def refuse_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading.Thread, "start", refuse)
 
 
-def test_a_thread_that_the_system_refuses_takes_no_place_and_its_call_never_begins(
-    threads: Threads,
+def test_a_call_waits_for_the_next_where_the_system_refuses_the_first_thread(
+    threads: Threads, caplog: pytest.LogCaptureFixture
 ) -> None:
-    done: list[str] = []
     with pytest.MonkeyPatch.context() as patched:
         refuse_threads(patched)
-        for _ in range(3):
-            with pytest.raises(RuntimeError, match="can't start new thread"):
-                threads.submit(lambda: done.append("refused"))
-    assert threads.use().busy == 0
-    threads.submit(lambda: done.append("later")).future.result(SOON_S)
-    assert done == ["later"]
+        waiting = [threads.submit(partial(str, number)) for number in range(3)]
+    assert threads.use() == ThreadUse(0, 2, 3)
+    assert threads.submit(lambda: "later").future.result(SOON_S) == "later"
+    assert [job.future.result(SOON_S) for job in waiting] == ["0", "1", "2"]
+    assert caplog.messages == ["calls of test wait for a thread: can't start new thread"]
 
 
-def test_a_call_waits_on_where_the_system_refuses_the_thread_for_an_abandoned_one() -> None:
+def test_a_call_waits_for_a_busy_thread_where_the_system_refuses_another(threads: Threads) -> None:
+    go, begun = threading.Event(), threading.Event()
+
+    def busy() -> None:
+        begun.set()
+        assert go.wait(SOON_S)
+
+    threads.submit(busy)
+    assert begun.wait(SOON_S)
+    with pytest.MonkeyPatch.context() as patched:
+        refuse_threads(patched)
+        waiting = threads.submit(lambda: "waited")
+        go.set()
+        assert waiting.future.result(SOON_S) == "waited"
+
+
+@pytest.mark.parametrize("returns", [False, True])
+def test_a_call_waits_on_where_the_system_refuses_the_thread_for_an_abandoned_one(
+    returns: bool,
+) -> None:
     threads, go, begun = Threads(1, "test"), threading.Event(), threading.Event()
 
     def hang() -> None:
@@ -139,7 +156,10 @@ def test_a_call_waits_on_where_the_system_refuses_the_thread_for_an_abandoned_on
     with pytest.MonkeyPatch.context() as patched:
         refuse_threads(patched)
         assert threads.give_up(hung)
-    assert threads.use().waiting == 1
+        assert threads.use().waiting == 1
+        if returns:
+            go.set()
+            assert waiting.future.result(SOON_S) == "waited"
     assert threads.submit(lambda: "next").future.result(SOON_S) == "next"
     assert waiting.future.result(SOON_S) == "waited"
     go.set()

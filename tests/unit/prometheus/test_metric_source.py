@@ -167,6 +167,26 @@ def test_one_thread_asks_for_all_users_from_the_first_start_to_the_last_stop() -
 
 
 @pytest.mark.usefixtures("patient_stop")
+def test_a_start_is_repeated_where_the_system_refused_the_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source, before = Source(query(), Scripted(numbers({"a": 1}))), set(refreshing())
+
+    def refuse(_: threading.Thread) -> None:
+        message = "can't start new thread"
+        raise RuntimeError(message)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            source.start()
+    source.start()
+    (thread,) = set(refreshing()) - before
+    source.stop()
+    assert not thread.is_alive()
+
+
+@pytest.mark.usefixtures("patient_stop")
 def test_stop_ends_a_query_that_is_under_way() -> None:
     asked, interrupted = threading.Event(), threading.Event()
 
