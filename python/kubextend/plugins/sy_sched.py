@@ -223,5 +223,10 @@ def _names(paths: Iterable[str]) -> Iterator[ProfileName]:
     for path in paths:
         *_, namespace, file = ["", *path.split("/")]
         name = file.rpartition(".")[0] if "." in file else file
-        if 0 < len(namespace) <= _LONGEST_NAME and 0 < len(name) <= _LONGEST_NAME:
+        if _may_be_a_name(namespace) and _may_be_a_name(name):
             yield namespace, name
+
+
+def _may_be_a_name(text: str) -> bool:
+    # A character that is not ASCII may take four bytes.
+    return 0 < len(text) <= _LONGEST_NAME and text.isascii()

@@ -170,8 +170,8 @@ def test_deleted_pods_are_forgotten_and_no_others(monkeypatch: pytest.MonkeyPatc
 
 def test_names_that_no_profile_can_have_are_not_kept() -> None:
     long = "x" * 254
-    for path in (f"operator/default/{long}.json", f"operator/{long}/web.json"):
-        assert not list(sy_sched._names([path]))
+    for path in (f"default/{long}.json", f"{long}/web.json", "default/\u00e4.json"):
+        assert not list(sy_sched._names([f"operator/{path}"]))
     longest = "x" * 253
     assert list(sy_sched._names([f"operator/{longest}/{longest}.json"])) == [(longest, longest)]
 
