@@ -305,7 +305,7 @@ class _Story:
 
     def of_rejections(self) -> Explanation:
         """Return the cause if nodes were rejected, by kubextend, kube-scheduler or both."""
-        ours, told = self._ours()
+        ours, told, passed = self._ours()
         total, reasons = _reasons(self._message())
         theirs = {reason: count for reason, count in reasons.items() if reason not in told}
         rejected = sum(group["nodes"] for group in ours)
@@ -313,7 +313,8 @@ class _Story:
         by_rule = list(dict.fromkeys(rule["plugin"] for rule in rules))
         plugins = list(dict.fromkeys(group["plugin"] for group in ours if group["plugin"]))
         todo = [_of_rule(rule) for rule in rules]
-        if ours and (not reasons or told & reasons.keys()):
+        # A message without reasons is about what came after filter, if filter passed a node.
+        if ours and (told & reasons.keys() or not (reasons or passed or self._event())):
             groups = "; ".join(_group(group) for group in ours[:_MOST_LINES])
             sentence = f"kubextend rejected {_nodes(rejected)}: {groups}"
             if theirs:
@@ -396,14 +397,15 @@ class _Story:
             )
         return "nothing is known of the pod"
 
-    def _ours(self) -> tuple[list[_Json], set[str]]:
-        """Return the rejections of the last filter call, and the reasons that were told."""
+    def _ours(self) -> tuple[list[_Json], set[str], int]:
+        """Return what the last filter call rejected, the reasons told, and how many it passed."""
         for call in reversed(self._calls):
             if call["verb"] == "filter" and call["nodes"]:
                 told = {each["reason"] for each in call["nodes"]["told"]}
                 groups = call["nodes"]["rejected"]
-                return groups, told | {group["reason"] for group in groups}
-        return [], set()
+                reasons = told | {group["reason"] for group in groups}
+                return groups, reasons, call["nodes"].get("passed") or 0
+        return [], set(), 0
 
     def _condition(self) -> _Json:
         """Return the condition PodScheduled as a scheduler has written it; {}: none has."""
@@ -430,11 +432,27 @@ class _Story:
 
         A failed binding is only in an Event until the pod's next attempt. But whoever may create
         Events can write one in the scheduler's name. So an Event counts only if neither the
-        condition nor the record says how the last attempt ended.
+        condition nor the record says how the last attempt ended, and if it is not of an earlier
+        attempt.
         """
-        if self._condition().get("message") or (self._calls and _has_ended(self._calls[-1])):
+        if self._condition().get("message") or self._has_ended():
             return {}
-        return next(reversed(self._failures()), {})
+        newest = next(reversed(self._failures()), {})
+        if self._calls and _moment(newest.get("at")).timestamp() < _began(self._calls[-1]):
+            return {}
+        return newest
+
+    def _has_ended(self) -> bool:
+        """Return whether the record says how the last attempt ended.
+
+        kube-scheduler asks for preemption after the call that rejected all nodes.
+        """
+        for call in reversed(self._calls):
+            if _has_ended(call):
+                return True
+            if call["verb"] != "preempt":
+                break
+        return False
 
     def _failures(self) -> list[_Json]:
         """Return the Events about failed attempts in the name of the pod's scheduler."""
@@ -463,6 +481,12 @@ def _has_ended(call: _Json) -> bool:
     passed = (call["nodes"] or {}).get("passed") if call["verb"] == "filter" else None
     told = call["error"] or call["rejectedBy"] or call["note"].startswith(NOT_PERMITTED)
     return bool(told) or passed == 0
+
+
+def _began(call: _Json) -> float:
+    """Return when a call began, in whole seconds, because some Events have no finer time."""
+    # A record is written when the call ends. kube-scheduler may have given up before.
+    return float((_moment(call["at"]).timestamp() - call["tookSeconds"]) // 1)
 
 
 def _of_error(call: _Json) -> Explanation:

@@ -23,9 +23,12 @@ __all__ = ["SySched", "SySchedArgs"]
 _PROFILES: Final = "security-profiles-operator.x-k8s.io/v1beta1/seccompprofiles"
 _ANNOTATION: Final = "seccomp.security.alpha.kubernetes.io"
 _ALLOWED: Final = frozenset({"SCMP_ACT_ALLOW", "SCMP_ACT_LOG"})
-_MOST_PODS: Final = 200_000
+# How many deleted pods may be remembered beside as many as there are pods.
+_SPARE_PODS: Final = 100
 # A tenant may name thousands in one pod, and each is looked up.
 _MOST_PROFILES: Final = 32
+# As for each object of the Kubernetes API.
+_LONGEST_NAME: Final = 253
 
 ProfileName: TypeAlias = tuple[str, str]
 """The namespace and the name of a SeccompProfile."""
@@ -59,7 +62,9 @@ class SySched:
         self._default = (args.default_profile_namespace, args.default_profile_name)
         self._handle = handle
         self._profiles = handle.informer(_PROFILES)
-        self._of_pods: dict[str, frozenset[ProfileName]] = {}
+        # UID -> the pod's node, and the profiles that the pod named.
+        self._of_pods: dict[str, tuple[str, frozenset[ProfileName]]] = {}
+        self._most_remembered = _SPARE_PODS
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
         """Return for each node the calls, beyond their own, that its pods and the new pod see."""
@@ -68,10 +73,14 @@ class SySched:
         own = allowed.by_all(_named_by(pod))
         if not own or pods is None:
             return [0] * len(nodes)
-        return [
-            _beyond(own, Counter(allowed.by_all(self._of_pod(each)) for each in node.pods))
+        scores = [
+            _beyond(
+                own, Counter(allowed.by_all(self._of_pod(each, node.name)) for each in node.pods)
+            )
             for node in nodes.with_pods(pods)
         ]
+        self._forget_deleted(pods)
+        return scores
 
     def normalize_score(self, state: CycleState, pod: core.Pod, scores: Scores) -> Scores:
         """Return 100 for a node without foreign system calls, and 0 for the node with the most.
@@ -81,18 +90,29 @@ class SySched:
         del state, pod
         return core.normalize(list(scores), reverse=True)
 
-    def _of_pod(self, pod: core.Pod) -> frozenset[ProfileName]:
+    def _of_pod(self, pod: core.Pod, node: str) -> frozenset[ProfileName]:
         """Return the profiles that a pod on a node named when it was first seen there.
 
         Nobody can change the security context of a pod, and a container keeps the profile with
         which it starts. A tenant may write thousands of annotations, which to read takes long.
         """
-        found = self._of_pods.get(pod.uid)
+        uid = pod.uid
+        found = self._of_pods.get(uid)
         if found is None:
-            if len(self._of_pods) >= _MOST_PODS:
-                self._of_pods.clear()
-            found = self._of_pods[pod.uid] = _named_by(pod)
-        return found
+            found = self._of_pods[uid] = (node, _named_by(pod))
+        return found[1]
+
+    def _forget_deleted(self, pods: core.PodSnapshot) -> None:
+        """Forget the pods that are on no node any more, if there may be many.
+
+        Not each call sees all nodes, so a pod that the last call did not see may still be there.
+        """
+        if len(self._of_pods) <= self._most_remembered:
+            return
+        # Other threads add pods meanwhile.
+        remembered = list(self._of_pods.items())
+        kept = {uid: found for uid, found in remembered if pods.pod_on(found[0], uid)}
+        self._of_pods, self._most_remembered = kept, 2 * len(kept) + _SPARE_PODS
 
 
 class _Allowed:
@@ -203,5 +223,10 @@ def _names(paths: Iterable[str]) -> Iterator[ProfileName]:
     for path in paths:
         *_, namespace, file = ["", *path.split("/")]
         name = file.rpartition(".")[0] if "." in file else file
-        if namespace and name:
+        if _may_be_a_name(namespace) and _may_be_a_name(name):
             yield namespace, name
+
+
+def _may_be_a_name(text: str) -> bool:
+    # A character that is not ASCII may take four bytes.
+    return 0 < len(text) <= _LONGEST_NAME and text.isascii()

@@ -266,20 +266,23 @@ def test_an_event_that_is_not_of_the_scheduler_of_the_pod_says_nothing() -> None
 
 
 @pytest.mark.parametrize(
-    ("last", "cause"),
+    ("calls", "cause"),
     [
-        (call(nodes=rejected(3)), Cause.REJECTED),
-        (call(error=FAILS, failed=HUNG), Cause.PLUGIN_HUNG),
-        (call("bind", error="409", node="n"), Cause.BIND_FAILED),
-        (call("bind", note=f"{NOT_PERMITTED}: no licence", node="n"), Cause.PERMIT_REJECTED),
+        ([call(nodes=rejected(3))], Cause.REJECTED),
+        # kube-scheduler asks for preemption after a filter call that rejected all nodes.
+        ([call(nodes=rejected(3)), call("preempt")], Cause.REJECTED),
+        ([call(nodes=rejected(3)), call("preempt"), call("preempt")], Cause.REJECTED),
+        ([call(error=FAILS, failed=HUNG)], Cause.PLUGIN_HUNG),
+        ([call("bind", error="409", node="n")], Cause.BIND_FAILED),
+        ([call("bind", note=f"{NOT_PERMITTED}: no licence", node="n")], Cause.PERMIT_REJECTED),
     ],
 )
 @pytest.mark.parametrize("note", [DOWN, THEIRS])
 def test_no_event_says_otherwise_than_the_record_of_kubextend(
-    last: dict[str, Any], cause: Cause, note: str
+    calls: list[dict[str, Any]], cause: Cause, note: str
 ) -> None:
     """Whoever may create Events in a namespace can write one in the name of the scheduler."""
-    found = explain(facts("", last, events=[failed_scheduling(note)]))
+    found = explain(facts("", *calls, events=[failed_scheduling(note)]))
     assert found.cause is cause
     assert "Event" not in found.sentence
 
@@ -288,6 +291,43 @@ def test_an_event_of_a_failed_binding_counts_after_a_call_that_passed_nodes() ->
     down = DOWN.replace("filter", "bind")
     found = explain(facts("", call(nodes=PASSED), events=[failed_scheduling(down)]))
     assert found.cause is Cause.NOT_REACHED
+
+
+LATE = 'running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded'
+PARTLY = {**rejected(1), "nodes": 2, "passed": 1}
+
+
+def test_what_failed_after_filter_passed_a_node_is_told_and_not_what_filter_rejected() -> None:
+    found = explain(facts("", call(nodes=PARTLY), events=[failed_scheduling(LATE)]))
+    assert found.cause is Cause.NOT_KNOWN
+    assert found.sentence.startswith(f"the scheduler says: {LATE}; an Event of trains says so")
+    assert explain(facts(LATE, call(nodes=PARTLY))).sentence == f"the scheduler says: {LATE}"
+
+
+def test_nodes_that_filter_rejected_are_no_cause_while_it_passed_others() -> None:
+    found = explain(facts("", call(nodes=PARTLY)))
+    assert found.cause is Cause.NOT_KNOWN
+    assert "has not come back" in found.sentence
+    # The message counts the rejected node: kube-scheduler or another extender rejected the rest.
+    assert explain(facts(BOTH, call(nodes=PARTLY))).cause is Cause.REJECTED
+
+
+@pytest.mark.parametrize(
+    ("at", "counts"),
+    [
+        ("2026-01-01T11:59:58.999999Z", False),
+        ("2026-01-01T11:59:58Z", False),
+        # The call began at 11:59:59.25, and the time of an Event may be cut to seconds.
+        ("2026-01-01T11:59:59Z", True),
+        ("2026-01-01T11:59:59.300000Z", True),
+        ("2026-01-01T12:00:01Z", True),
+    ],
+)
+def test_an_event_from_before_the_last_call_says_nothing(at: str, counts: bool) -> None:
+    last = call(nodes=PASSED, at="2026-01-01T12:00:00.75Z", tookSeconds=1.5)
+    found = explain(facts("", last, events=[failed_scheduling(DOWN, at=at)]))
+    assert found.cause is (Cause.NOT_REACHED if counts else Cause.NOT_KNOWN)
+    assert ("Event" in found.sentence) is counts
 
 
 def test_an_event_is_not_called_the_condition() -> None:

@@ -140,6 +140,42 @@ def test_the_annotations_of_a_pod_on_a_node_are_read_once(monkeypatch: pytest.Mo
     assert sorted(read) == ["asked", "asked", "free", "like", "other"]
 
 
+def remembered(of: testing.Cluster) -> set[str]:
+    (plugin,) = (each for each in of.verbs.profiles.plugins if isinstance(each, SySched))
+    return set(plugin._of_pods)
+
+
+def test_deleted_pods_are_forgotten_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenant may create and delete pods all day, each with 57 KB of names of profiles."""
+    monkeypatch.setattr(sy_sched, "_SPARE_PODS", 5)
+    among = world(LIKE, OTHER, FREE)
+    among.prioritize(ASKED)
+    stays = {"uid-like", "uid-other", "uid-free"}
+    for batch in range(4):
+        made = [
+            {"kind": "Pod"}
+            | confined(f"p{batch}-{at}", f"operator/default/{at}.json", node_name="a")
+            for at in range(10)
+        ]
+        for each in made:
+            among.add(each)
+        # A call need not see all nodes.
+        among.prioritize(ASKED, nodes=["a"])
+        for each in made:
+            among.delete(each)
+        assert stays <= remembered(among)
+        # At most twice the pods that there are, and a few; and the 10 of the last call.
+        assert len(remembered(among)) <= 2 * (3 + 10) + 5
+
+
+def test_names_that_no_profile_can_have_are_not_kept() -> None:
+    long = "x" * 254
+    for path in (f"default/{long}.json", f"{long}/web.json", "default/\u00e4.json"):
+        assert not list(sy_sched._names([f"operator/{path}"]))
+    longest = "x" * 253
+    assert list(sy_sched._names([f"operator/{longest}/{longest}.json"])) == [(longest, longest)]
+
+
 class CountedProfiles:
     """The informer of profiles; records which are looked up."""
 

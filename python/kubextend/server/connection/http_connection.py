@@ -39,9 +39,10 @@ __all__ = ["ConnectionSettings", "HttpConnection"]
 _MOST_WAITING: Final = 100
 # How many bytes of a body are read before the application takes them.
 _MOST_UNTAKEN_BYTES: Final = 64 * 1024
-# What all large bodies together read before the event loop looks at the other connections again:
-# about two milliseconds of its time. As much may be held beyond the limit, because a read is
-# counted after it came. Each turn costs time as well, so that none is too small.
+# What up to 16 large bodies together read before the event loop looks at the other connections
+# again: about two milliseconds of its time. As much may be held beyond the limit, because a read is
+# counted after it came. Each turn costs time as well, so that none is too small: more bodies than
+# 16 read more together.
 _MOST_TURN_BYTES: Final = 4 * 1024 * 1024
 _LEAST_TURN_BYTES: Final = 256 * 1024
 # The parser may keep so many bytes of the next request's head that nothing counts: no more than
@@ -323,7 +324,7 @@ class HttpConnection(asyncio.Protocol):
     def let_others_read(self) -> None:
         """Read no more of this connection until the event loop has looked at all others.
 
-        Otherwise uvloop reads up to 32 times, here 32 MiB, before it looks at the next connection.
+        Otherwise uvloop reads up to 32 times before it looks at the next connection.
         """
         if not self._reading_is_paused:
             self._transport.pause_reading()
