@@ -74,9 +74,7 @@ class SySched:
         if not own or pods is None:
             return [0] * len(nodes)
         scores = [
-            _beyond(
-                own, Counter(allowed.by_all(self._of_pod(each, node.name)) for each in node.pods)
-            )
+            _beyond(own, Counter(map(allowed.by_all, self._on_node(node))))
             for node in nodes.with_pods(pods)
         ]
         self._forget_deleted(pods)
@@ -90,17 +88,19 @@ class SySched:
         del state, pod
         return core.normalize(list(scores), reverse=True)
 
-    def _of_pod(self, pod: core.Pod, node: str) -> frozenset[ProfileName]:
-        """Return the profiles that a pod on a node named when it was first seen there.
+    def _on_node(self, node: core.NodeInfo) -> Iterator[frozenset[ProfileName]]:
+        """Yield the profiles that each pod on a node named when it was first seen on a node.
 
         Nobody can change the security context of a pod, and a container keeps the profile with
         which it starts. A tenant may write thousands of annotations, which to read takes long.
         """
-        uid = pod.uid
-        found = self._of_pods.get(uid)
-        if found is None:
-            found = self._of_pods[uid] = (node, _named_by(pod))
-        return found[1]
+        name = node.name
+        for pod in node.pods:
+            uid = pod.uid
+            found = self._of_pods.get(uid)
+            if found is None:
+                found = self._of_pods[uid] = (name, _named_by(pod))
+            yield found[1]
 
     def _forget_deleted(self, pods: core.PodSnapshot) -> None:
         """Forget the pods that are on no node any more, if there may be many.
