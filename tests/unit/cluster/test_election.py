@@ -228,6 +228,14 @@ def end_by_hand(world: World, how: str) -> None:
         world.leases.lease["spec"] = {}
 
 
+def take_over(world: World, first: Election, second: Election) -> None:
+    """Let the second look at the Lease each half second until it leads; the first looks no more."""
+    while not second.leads:
+        world.clock.pass_s(0.5)
+        second.attempt()
+        assert not (first.leads and second.leads)
+
+
 BY_HAND = ["deleted", "emptied", "with its times alone", "without a spec"]
 
 
@@ -242,10 +250,7 @@ def test_a_lease_that_is_ended_by_hand_makes_no_second_leader(world: World, how:
     end_by_hand(world, how)
     second.attempt()
     ended_s = world.clock.now_s
-    while not second.leads:
-        world.clock.pass_s(0.5)
-        second.attempt()
-        assert not (first.leads and second.leads)
+    take_over(world, first, second)
     assert world.clock.now_s == ended_s + 15
 
 
@@ -257,10 +262,7 @@ def test_a_lease_that_is_empty_at_the_first_look_makes_no_second_leader(
     first.attempt()
     end_by_hand(world, how)
     second.attempt()
-    while not second.leads:
-        world.clock.pass_s(0.5)
-        second.attempt()
-        assert not (first.leads and second.leads)
+    take_over(world, first, second)
     assert world.clock.now_s == 15
     assert world.leases.spec["holderIdentity"] == "b"
 

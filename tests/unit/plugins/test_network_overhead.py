@@ -87,7 +87,7 @@ def test_nodes_pass_that_are_near_enough_or_whose_costs_are_unknown() -> None:
 
 
 def test_more_than_32_dependencies_of_a_workload_reject_its_pods() -> None:
-    """Of each, the pods of all nodes are counted at each call, and a tenant may name hundreds."""
+    """Each call counts the pods on all nodes for each dependency; a tenant may name hundreds."""
     names = [f"w{number}" for number in range(33)]
     assert world(DB, group=app_group(5, *names[:32])).filter(WEB).rejected == {}
     many = world(DB, group=app_group(5, *names))
