@@ -321,7 +321,7 @@ class Gangs:
     async def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
         """Reject all held pods of the pod's group, because the binding cycle of the pod failed.
 
-        The held pods stay if the group is complete without the pod.
+        If the group is complete without the pod, the held pods are allowed instead.
         """
         del state, node_name
         key = self._key_of(pod)
@@ -331,6 +331,8 @@ class Gangs:
         group.permitted.pop(pod.uid, None)
         group.waiting.pop(pod.uid, None)
         if self._needs_no_more(key, pod, group):
+            # Another scheduler may have placed a pod of the group since Permit counted last.
+            self._settle(group, self._allow)
             return
         self._turn_away(group, pod)
         self._give_up(key, group)

@@ -1187,6 +1187,25 @@ def test_a_surplus_pod_that_fails_takes_no_allowed_pod_of_a_complete_group_with_
     assert nodes == ["node-0", "node-1", None]
 
 
+def test_a_failed_pod_of_a_group_that_is_complete_without_it_frees_the_held_pods() -> None:
+    """Another scheduler placed the pod that was missing, on another node than Permit was told."""
+
+    async def scenario() -> None:
+        world = World(*ABC)
+        held = [world.binding(pod(name)) for name in "ab"]
+        await until(lambda: all(map(world.waiting.get, "ab")))
+        world.watch(pod("a"), pod("b", node="elsewhere"), pod("c", node="elsewhere"))
+        world.store.forget("b")
+        world.now_s += 1
+        surplus = read(pod("d"))
+        await world.plugin.unreserve(CycleState(), surplus, "n")
+        for each in held:
+            assert (await asyncio.wait_for(each, 1)).is_success
+        assert world.pre_filter(pod("d")).is_success
+
+    run(scenario())
+
+
 def test_pods_that_a_thread_finds_gone_while_others_are_counted_end_no_count() -> None:
     """PreFilter lists a group in a thread, while Permit counts it on the event loop."""
     pods = [pod(name) for name in "abcd"]
