@@ -1,5 +1,6 @@
 """Sends HTTP answers: JSON with a Content-Length, and refusals as ``{"Error": message}``."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import Final
 
@@ -68,10 +69,15 @@ async def reply(send: Send, status: int, body: Body, headers: Iterable[_Header] 
 
 
 async def _send_large(send: Send, body: memoryview) -> None:
-    """Send the body of a large answer in pieces of 1 MiB, without copying the body."""
+    """Send the body of a large answer in pieces of 1 MiB, without copying the body.
+
+    After each piece, other requests have their turn.
+    """
     for start in range(0, len(body), _PIECE_BYTES):
         piece = body[start : start + _PIECE_BYTES]
         await send({"type": "http.response.body", "body": piece, "more_body": True})
+        # While the client reads as fast as the server writes, ``send`` never waits.
+        await asyncio.sleep(0)
     await send({"type": "http.response.body", "body": b""})
 
 

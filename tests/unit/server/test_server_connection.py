@@ -322,8 +322,8 @@ async def fills(scope: Scope, _receive: Receive, send: Send) -> None:
         (2, 2048),
         (3, 1365),
         (16, 256),
-        (17, 256),
-        (1000, 256),
+        (17, 240),
+        (1000, 64),
     ],
 )
 def test_others_have_their_turn_after_4_mib_of_all_large_bodies(bodies: int, turn_kib: int) -> None:
@@ -356,6 +356,28 @@ def test_others_have_their_turn_after_4_mib_of_all_large_bodies(bodies: int, tur
         assert order[:3] == [0, turn_kib, -1]
         assert order[-1] == size >> 10
         assert large.received.endswith(says(Echo.of("/large", size)))
+
+    on_turned_clock(scenario())
+
+
+def test_others_have_their_turn_after_each_piece_of_a_body_that_was_refused() -> None:
+    """A transport may hand over 32 pieces before the event loop looks at another connection."""
+
+    async def refuses(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await answer(send, b"no", 503)
+
+    async def scenario() -> None:
+        wire = connected(refuses)
+        await wire.send(post("/large", 5 << 20))
+        assert wire.received.startswith(b"HTTP/1.1 503 ")
+        wire._held_back += b"x" * 1000
+        wire._hand_over()
+        # The next piece is there already, and stays in the socket for now.
+        wire._held_back += b"x" * 1000
+        wire._hand_over()
+        assert len(wire._held_back) == 1000
+        await settled()
+        assert not wire._held_back
 
     on_turned_clock(scenario())
 

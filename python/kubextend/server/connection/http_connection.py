@@ -39,12 +39,12 @@ __all__ = ["ConnectionSettings", "HttpConnection"]
 _MOST_WAITING: Final = 100
 # How many bytes of a body are read before the application takes them.
 _MOST_UNTAKEN_BYTES: Final = 64 * 1024
-# What up to 16 large bodies together read before the event loop looks at the other connections
+# What up to 64 large bodies together read before the event loop looks at the other connections
 # again: about two milliseconds of its time. As much may be held beyond the limit, because a read is
 # counted after it came. Each turn costs time as well, so that none is too small: more bodies than
-# 16 read more together.
+# 64 read more together.
 _MOST_TURN_BYTES: Final = 4 * 1024 * 1024
-_LEAST_TURN_BYTES: Final = 256 * 1024
+_LEAST_TURN_BYTES: Final = 64 * 1024
 # The parser may keep so many bytes of the next request's head that nothing counts: no more than
 # each connection may hold uncounted.
 _MOST_PARSED_BYTES: Final = FREE_BYTES
@@ -278,12 +278,15 @@ class HttpConnection(asyncio.Protocol):
         """Keep a piece of the request's body, or drop it if the request is answered already.
 
         After an answer, the connection drops up to 16 MiB of the request's body before it closes: a
-        client that still sends may miss the answer if the connection is closed at once.
+        client that still sends may miss the answer if the connection is closed at once. Others have
+        their turn after each piece.
         """
         self._bytes.data(len(body))
         exchange = self._incoming
         if exchange is None or exchange.answer is AnswerPhase.COMPLETE:
-            if not self._bytes.drop(len(body)):
+            if self._bytes.drop(len(body)):
+                self.let_others_read()
+            else:
                 self._transport.close()
             return
         if exchange is not self._exchanges[0]:
