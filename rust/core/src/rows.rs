@@ -10,21 +10,21 @@ type Chunk<T> = [Option<Arc<T>>; CHUNK];
 /// A table of rows by number. A clone copies one pointer for every 64 rows; a change of a clone
 /// copies one chunk of 64 rows.
 #[derive(Debug)]
-pub(crate) struct Rows<T>(Vec<Arc<Chunk<T>>>);
+pub(crate) struct Rows<T: ?Sized>(Vec<Arc<Chunk<T>>>);
 
-impl<T> Default for Rows<T> {
+impl<T: ?Sized> Default for Rows<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<T> Clone for Rows<T> {
+impl<T: ?Sized> Clone for Rows<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<T> Rows<T> {
+impl<T: ?Sized> Rows<T> {
     pub(crate) fn get(&self, row: u32) -> Option<&Arc<T>> {
         let row = row as usize;
         self.0.get(row / CHUNK)?[row % CHUNK].as_ref()

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kubextend_core::node::{Labels, Mask, Node, NodeDetails, NodeTable, Nodes, Text};
+use ahash::RandomState;
+use kubextend_core::node::{Field, Mask, Node, NodeDetails, NodeTable, Nodes};
 use kubextend_core::pod::PodSnapshot;
 use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -17,6 +18,10 @@ use crate::node_info::PyNodeInfo;
 use crate::pod::PyPod;
 use crate::pod_store::PyPodSnapshot;
 use crate::{int64, selector};
+
+/// The most references to a text that only one node has: those of the pool, the node, the column of
+/// the key and the list of texts. A text with more may be the text of several nodes.
+const REFERENCES_OF_ONE_NODE: usize = 4;
 
 #[pyclass(name = "Nodes", module = "kubextend.core", frozen)]
 pub(crate) struct PyNodes {
@@ -139,12 +144,12 @@ impl PyNodes {
     }
 
     fn labels<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyList>> {
-        self.texts(py, key, |node| Some(node.labels()))
+        self.texts(py, Field::Labels, key)
     }
 
     fn annotations<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyList>> {
         self.check_details("annotations")?;
-        self.texts(py, key, |node| Some(&node.details()?.annotations))
+        self.texts(py, Field::Annotations, key)
     }
 
     fn topology<'py>(
@@ -255,24 +260,21 @@ impl PyNodes {
 }
 
 impl PyNodes {
-    /// Returns a list of the value that each node has for a key in some of its `labels`.
-    fn texts<'a, 'py>(
-        &'a self,
-        py: Python<'py>,
-        key: &str,
-        labels: impl Fn(&'a Node) -> Option<&'a Labels> + Send,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let texts = py.detach(|| self.nodes.texts(key, labels));
-        let mut known: HashMap<*const u8, Bound<'py, PyString>> = HashMap::new();
-        let object = |text: Option<Text>| {
-            let Text { text, shared } = text?;
+    /// Returns a list of the value that each node has for a key in a field.
+    fn texts<'py>(&self, py: Python<'py>, field: Field, key: &str) -> PyResult<Bound<'py, PyList>> {
+        let texts = py.detach(|| self.nodes.texts(field, key));
+        let mut known: HashMap<*const str, Bound<'py, PyString>, RandomState> = HashMap::default();
+        let mut object = |text: &Arc<str>| {
             let new = || PyString::new(py, text);
-            if !shared {
-                return Some(new());
+            // To remember the objects of distinct values would take a third of the time.
+            if Arc::strong_count(text) <= REFERENCES_OF_ONE_NODE {
+                return new();
             }
-            Some(known.entry(text.as_ptr()).or_insert_with(new).clone())
+            let object = known.entry(Arc::as_ptr(text)).or_insert_with(new);
+            object.clone()
         };
-        PyList::new(py, texts.into_iter().map(object))
+        let objects = texts.iter().map(|text| text.as_ref().map(&mut object));
+        PyList::new(py, objects)
     }
 }
 

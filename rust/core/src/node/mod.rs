@@ -1,5 +1,6 @@
 //! Nodes: parsed once, kept, read through immutable snapshots.
 
+mod columns;
 mod details;
 mod mask;
 mod names;
@@ -15,10 +16,10 @@ mod table;
 
 pub use details::{Condition, NodeDetails, Parts};
 pub use mask::Mask;
-pub use record::{Labels, Node};
+pub use record::{Field, Labels, Node};
 pub use rejection::Rejection;
 pub use request_store::RequestStore;
-pub use selection::{Nodes, Text};
+pub use selection::Nodes;
 pub use source::Body;
 pub use store::NodeStore;
 pub use table::{NodeStoreStats, NodeTable};

@@ -43,14 +43,23 @@ impl Labels {
     }
 }
 
-/// Returns the position of a key in pairs that are sorted by key; looks at position `near` first,
-/// where other nodes of a cluster usually have the key.
-pub(super) fn position_near<T>(sorted: &[(Arc<str>, T)], key: &str, near: usize) -> Option<usize> {
-    if sorted.get(near).is_some_and(|(known, _)| **known == *key) {
-        return Some(near);
+/// One of the two maps of texts in a node's metadata.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Field {
+    /// `metadata.labels`
+    Labels,
+    /// `metadata.annotations`; only a store with `Parts::details` keeps it.
+    Annotations,
+}
+
+impl Field {
+    /// Returns the field of a node; None if the store does not keep the field.
+    pub(crate) fn of(self, node: &Node) -> Option<&Labels> {
+        match self {
+            Self::Labels => Some(&node.labels),
+            Self::Annotations => Some(&node.details()?.annotations),
+        }
     }
-    let at = sorted.binary_search_by(|(known, _)| (**known).cmp(key));
-    at.ok()
 }
 
 impl Node {

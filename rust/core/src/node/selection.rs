@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::mask::Mask;
 use super::names::Names;
-use super::record::{Labels, Node, position_near};
+use super::record::{Field, Node};
 use super::snapshot::{Snapshot, Topology, node_matches};
 use crate::labels::{
     LabelError, PreferredTerm, PreferredTerms, RequiredAffinity, RequiredNodeAffinity, Selector,
@@ -43,23 +43,6 @@ impl Slot {
 
 /// The least memory that a processor reads at once.
 const CACHE_LINE_BYTES: usize = 64;
-
-/// A text of a node, and whether other nodes may have the same text in the same memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Text<'a> {
-    /// The text.
-    pub text: &'a str,
-    /// Whether other nodes may have it.
-    pub shared: bool,
-}
-
-impl<'a> Text<'a> {
-    fn of(text: &'a Arc<str>) -> Self {
-        // The pool has one reference, and the node another.
-        let shared = Arc::strong_count(text) > 2;
-        Self { text, shared }
-    }
-}
 
 /// The nodes of one request as they were when the request was read; position `i` is the request's
 /// `i`-th node.
@@ -276,34 +259,25 @@ impl Nodes {
         Ok(self.map_or(0, |node| preferred.score(node.name(), node.labels())))
     }
 
-    /// Returns for each node the value of a key in some of its `labels`; None where the key is not.
-    pub fn texts<'a>(
-        &'a self,
-        key: &str,
-        labels: impl Fn(&'a Node) -> Option<&'a Labels>,
-    ) -> Vec<Option<Text<'a>>> {
-        // The memory of thousands of nodes is in no cache. A processor waits for many parts of
-        // memory at once if it needs none of them to find another. So each step reads one part of
-        // all nodes, and no node waits for its own earlier part.
-        let nodes: Vec<_> = (0..self.len()).map(|at| self.node(at)).collect();
-        let labels: Vec<_> = nodes.into_iter().map(|node| labels(node?)).collect();
-        let pairs: Vec<_> = labels.into_iter().map(|some| Some(&*some?.0)).collect();
-        let mut near = 0;
-        let value = |pairs: Option<&'a [(_, _)]>| {
-            near = position_near(pairs?, key, near)?;
-            Some(&pairs?[near].1)
+    /// Returns for each node the value of a key in a field; None where the key is not. Equal values
+    /// of at most 317 bytes usually are one `Arc`.
+    pub fn texts(&self, field: Field, key: &str) -> Vec<Option<Arc<str>>> {
+        let column = self.snapshot.column(field, key);
+        let text = |slot: &Slot| match slot.place() {
+            Place::Row(row) => column.get(row),
+            Place::Own(own) => field.of(&self.own[own])?.get(key),
+            Place::Unknown(_) => None,
         };
-        let values: Vec<_> = pairs.into_iter().map(value).collect();
-        let texts: Vec<_> = values
-            .into_iter()
-            .map(|value| value.map(Text::of))
-            .collect();
-        // The caller makes an object of each text, which takes too long for the processor to fetch
-        // the next text meanwhile.
-        let own = texts.iter().flatten().filter(|text| !text.shared);
-        let lines = own.flat_map(|own| own.text.bytes().step_by(CACHE_LINE_BYTES));
-        std::hint::black_box(lines.map(u64::from).sum::<u64>());
-        texts
+        let texts: Vec<_> = self.slots.iter().map(text).collect();
+        // The texts are in no cache. A processor waits for many parts of memory at once if it needs
+        // none of them to find another and changes none; to clone an `Arc` changes its count, and to
+        // make an object of a text takes too long for the next text to be fetched meanwhile.
+        let lines = |text: &Arc<str>| {
+            let lines = text.bytes().step_by(CACHE_LINE_BYTES);
+            lines.map(u64::from).sum::<u64>()
+        };
+        std::hint::black_box(texts.iter().flatten().copied().map(lines).sum::<u64>());
+        texts.into_iter().map(Option::<&_>::cloned).collect()
     }
 
     /// Returns one value for each node: `value` of the node, or `absent` for a node that the store

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ahash::RandomState;
 
+use super::columns::{Column, Columns};
 use super::mask::Mask;
 use super::names::Names;
-use super::record::Node;
+use super::record::{Field, Node};
 use super::source::Source;
 use crate::labels::Selector;
 
@@ -31,6 +32,8 @@ pub(crate) struct Snapshot {
     pub(crate) rows: Rows,
     pub(crate) names: Arc<Names>,
     pub(crate) masks: Arc<MaskCache>,
+    pub(crate) labels: Arc<Columns>,
+    pub(crate) annotations: Arc<Columns>,
 }
 
 impl Snapshot {
@@ -46,6 +49,15 @@ impl Snapshot {
     /// cached.
     pub(crate) fn topology(&self, key: &str) -> Arc<Topology> {
         self.masks.topology(key, &self.rows)
+    }
+
+    /// Returns for each row the value of a key in a field; results are cached.
+    pub(crate) fn column(&self, field: Field, key: &str) -> Arc<Column> {
+        let columns = match field {
+            Field::Labels => &self.labels,
+            Field::Annotations => &self.annotations,
+        };
+        columns.get(field, key, &self.rows)
     }
 
     /// Returns the mask of the rows whose nodes' labels satisfy a selector; results are cached.

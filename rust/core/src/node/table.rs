@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::HashMap;
 
+use super::columns::Columns;
 use super::details::Parts;
 use super::names::Names;
-use super::record::Node;
+use super::record::{Field, Node};
 use super::selection::Nodes;
 use super::snapshot::{MaskCache, Rows, Snapshot, Stored};
 use super::source::Source;
@@ -135,16 +136,27 @@ pub(super) struct Writer {
     /// The names in the latest snapshot; None after a name was added or removed.
     names: Option<Arc<Names>>,
     masks: Arc<MaskCache>,
+    labels: Arc<Columns>,
+    annotations: Arc<Columns>,
     /// Rows whose labels have changed since the latest snapshot.
     relabelled: Vec<u32>,
+    /// Rows whose annotations have changed since the latest snapshot.
+    annotated: Vec<u32>,
     free: Vec<u32>,
 }
 
 impl Writer {
     fn publish(&mut self) -> Snapshot {
         if !self.relabelled.is_empty() {
-            self.masks = Arc::new(self.masks.updated(&self.rows, &self.relabelled));
-            self.relabelled.clear();
+            let changed = std::mem::take(&mut self.relabelled);
+            self.masks = Arc::new(self.masks.updated(&self.rows, &changed));
+            self.labels = Arc::new(self.labels.updated(Field::Labels, &self.rows, &changed));
+        }
+        if !self.annotated.is_empty() {
+            let changed = std::mem::take(&mut self.annotated);
+            let annotations = &self.annotations;
+            self.annotations =
+                Arc::new(annotations.updated(Field::Annotations, &self.rows, &changed));
         }
         let rows = &self.rows;
         let names = self.names.get_or_insert_with(|| Arc::new(Names::of(rows)));
@@ -152,6 +164,8 @@ impl Writer {
             rows: self.rows.clone(),
             names: names.clone(),
             masks: self.masks.clone(),
+            labels: self.labels.clone(),
+            annotations: self.annotations.clone(),
         }
     }
 
@@ -163,12 +177,14 @@ impl Writer {
         seen: u32,
     ) -> Option<Arc<Stored>> {
         let row = self.row_for(&node);
-        let labels_stay = self
-            .rows
-            .get(row)
-            .is_some_and(|old| old.node.labels() == node.labels());
+        let old = self.rows.get(row).map(|old| &*old.node);
+        let stays = |field: Field| old.is_some_and(|old| field.of(old) == field.of(&node));
+        let [labels_stay, annotations_stay] = [Field::Labels, Field::Annotations].map(stays);
         if !labels_stay {
             self.relabelled.push(row);
+        }
+        if !annotations_stay {
+            self.annotated.push(row);
         }
         let stored = Stored {
             node,
@@ -204,6 +220,7 @@ impl Writer {
             self.names = None;
             self.free.push(row);
             self.relabelled.push(row);
+            self.annotated.push(row);
             removed.push(old);
         }
         removed
