@@ -1,12 +1,33 @@
 """The two stores in which verbs look up nodes: nodes that requests bring, and watched nodes."""
 
+import os
+import threading
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Final
 
 from kubextend import core
 from kubextend.framework.handle import NodeSource
 from kubextend.verbs.answer import Body
 
 __all__ = ["Stores"]
+
+# To read this much takes about a millisecond.
+_LARGE_BODY_BYTES: Final = 1_000_000
+
+
+def _large_bodies_at_once(processors: int | None) -> int:
+    """Return how many large bodies may be read at once, at least one.
+
+    One processor is left to the event loop, which would wait behind the threads of many bodies.
+
+    Args:
+        processors: how many processors the machine has; None: nobody knows.
+    """
+    return max(1, (processors or 1) - 1)
+
+
+_READING_LARGE_BODIES: Final = threading.BoundedSemaphore(_large_bodies_at_once(os.cpu_count()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +43,22 @@ class Stores:
     watched: NodeSource | None
 
     def read_args(self, body: Body) -> core.ExtenderArgs:
-        """Read the body of a filter or prioritize request.
+        """Read the body of a filter or prioritize request; a large one may wait for others.
 
         Raises: WireError: the body cannot be read.
         """
-        return core.read_args(body, self.request, watched=self._watched_store)
+        with _turn_of(body):
+            return core.read_args(body, self.request, watched=self._watched_store)
 
     def read_preemption_args(self, body: Body) -> core.PreemptionArgs:
         """Read the body of a preempt request, which always has names of nodes, not whole nodes.
 
+        A large body may wait for others.
+
         Raises: WireError: the body cannot be read.
         """
-        return core.read_preemption_args(body, self.request, watched=self._watched_store)
+        with _turn_of(body):
+            return core.read_preemption_args(body, self.request, watched=self._watched_store)
 
     def nodes_named(self, *names: str) -> core.Nodes:
         """Return nodes by name: watched nodes or, without a watch, nodes that requests brought."""
@@ -48,3 +73,12 @@ class Stores:
     @property
     def _watched_store(self) -> core.NodeStore | None:
         return None if self.watched is None else self.watched.store
+
+
+def _turn_of(body: Body) -> AbstractContextManager[object]:
+    """Return a context in which a body may be read.
+
+    Of the large bodies, fewer are read at once than the machine has processors. None of them would
+    be read later for it, on average: those that are read side by side all end late.
+    """
+    return _READING_LARGE_BODIES if len(body) > _LARGE_BODY_BYTES else nullcontext()
