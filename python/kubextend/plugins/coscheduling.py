@@ -37,6 +37,8 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 # PostFilter does not give up a group that lacks at most this share of its minimum.
 _SMALL_GAP = 0.1
 _SETTLE_AGAIN_S = 0.2
+# After filter, kube-scheduler calls preempt and nominates the pod at once.
+_PREEMPTION_S = 1.0
 # kube-scheduler lets no Permit plugin hold a pod for longer.
 _LONGEST_PERMIT_S = 900.0
 _LONGEST_BACKOFF_S = 60.0
@@ -154,6 +156,7 @@ class _Group:
         roster: the pods of the group when they were last listed; None: not listed yet.
         settle_timer: runs ``_carry_out`` again for decided pods that are not held yet.
         wake_timer: activates rejected pods when the backoff is over, or a second later.
+        give_up_timer: rejects the held pods after PostFilter, unless preemption helps the group.
     """
 
     permitted: dict[str, str] = field(default_factory=dict)
@@ -167,6 +170,7 @@ class _Group:
     roster: _Roster | None = None
     settle_timer: asyncio.TimerHandle | None = None
     wake_timer: asyncio.TimerHandle | None = None
+    give_up_timer: asyncio.TimerHandle | None = None
 
 
 class Gangs:
@@ -295,10 +299,13 @@ class Gangs:
     ) -> Status:
         """Reject the held pods of a group whose pod fits no node, if too many pods are missing.
 
-        The held pods stay while at most 10 % of the group's minimum are missing.
+        The held pods stay while at most 10 % of the group's minimum are missing. They are rejected
+        a second later, unless a pod of the group is nominated to a node by then. kube-scheduler
+        looks for pods to evict only after this call, and in kube-scheduler this plugin is not asked
+        about a pod for which preemption helps.
 
-        Returns: a status that says whether the group's pods were rejected; kubextend only logs the
-            status.
+        Returns: a status that says whether the group's pods are to be rejected; kubextend only logs
+            the status.
         """
         del state, rejections
         gang = self._gang_of(pod)
@@ -312,7 +319,7 @@ class Gangs:
         if missing <= gang.min_available * _SMALL_GAP:
             return Status.unschedulable("the pod group may still become complete")
         if group.waiting and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._give_up, gang.key, group)
+            self._loop.call_soon_threadsafe(self._give_up_later, gang.key, group)
         return Status.unschedulable(_GIVEN_UP, f"{missing} of {gang.min_available} are missing")
 
     async def reserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
@@ -534,6 +541,26 @@ class Gangs:
                 group.turned_away[pod.uid] = pod
             else:
                 group.may_be_more |= pod.uid not in group.turned_away
+
+    def _give_up_later(self, key: _Key, group: _Group) -> None:
+        """Reject a group's held pods in a second, unless preemption helps the group by then."""
+        if group.give_up_timer is None:
+            loop = asyncio.get_running_loop()
+            later = loop.call_later(_PREEMPTION_S, self._give_up_unless_nominated, key, group)
+            group.give_up_timer = later
+
+    def _give_up_unless_nominated(self, key: _Key, group: _Group) -> None:
+        group.give_up_timer = None
+        pods = self._handle.pods()
+        nominated = [] if pods is None else pods.nominated_pods()
+        if group.waiting and not any(self._is_of(key, pod) for pod in nominated):
+            self._give_up(key, group)
+
+    def _is_of(self, key: _Key, pod: core.Pod) -> bool:
+        """Return whether a pod is of a group; False if the pod is kept without its labels."""
+        with suppress(TruncatedPodError):
+            return pod.namespace == key[1] and self._key_of(pod) == key
+        return False
 
     def _give_up(self, key: _Key, group: _Group) -> None:
         """Reject all held pods of a group, and for a time all its pods; call on the event loop."""

@@ -23,7 +23,7 @@ const SMALLEST_PURGE: usize = 4096;
 
 /// The most bytes of a text that is pooled: kube-apiserver accepts no longer label key (253 + 1 +
 /// 63 bytes). A longer text is no label of a real node, and is freed with its node.
-const LONGEST: usize = 317;
+pub(crate) const LONGEST: usize = 317;
 
 impl<T: ?Sized> Default for Pool<T> {
     fn default() -> Self {

@@ -309,6 +309,28 @@ fn no_text_outlives_its_node_although_all_texts_were_read() {
 }
 
 #[test]
+fn a_text_that_was_read_is_in_memory_once_after_its_node_changed() {
+    let parts = Parts {
+        details: true,
+        ..Parts::default()
+    };
+    let store = Arc::new(NodeStore::with_parts(parts));
+    let text = "t".repeat(1000);
+    let node = |version: u32| {
+        format!(
+            r#"{{"metadata":{{"name":"n","labels":{{"k":"{text}","version":"{version}"}},"annotations":{{"k":"{text}"}}}}}}"#
+        )
+    };
+    apply(&*store, &event("ADDED", &node(1))).unwrap();
+    let read = |field| store.nodes().texts(field, "k").remove(0).unwrap();
+    let old = [Field::Labels, Field::Annotations].map(read);
+    apply(&*store, &event("MODIFIED", &node(2))).unwrap();
+    let new = [Field::Labels, Field::Annotations].map(read);
+    assert_eq!(new, old);
+    assert_eq!(old.map(|text| Arc::strong_count(&text)), [1, 1]);
+}
+
+#[test]
 fn terms_on_fields_ask_for_the_names_of_the_nodes() {
     let affinity = |kind: &str, terms: &str| {
         let field = format!("{kind}DuringSchedulingIgnoredDuringExecution");

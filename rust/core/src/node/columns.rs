@@ -1,12 +1,13 @@
 //! `Columns`: the values that all nodes of a snapshot have for a key, side by side.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::RandomState;
 
 use super::record::Field;
-use super::snapshot::Rows;
+use super::snapshot::{MOST_CHANGES, Rows, make_room};
+use crate::pool::LONGEST;
 
 /// The most keys whose values are kept; plugins use few.
 const MOST_KEYS: usize = 16;
@@ -36,22 +37,28 @@ impl Columns {
             }
         }
         let column = Arc::new(column);
-        let mut known = self.lock();
-        if known.len() >= MOST_KEYS {
-            known.clear();
+        if key.len() > LONGEST {
+            return column;
         }
+        let mut known = self.lock();
+        make_room(&mut known, MOST_KEYS);
         known.insert(key.into(), column.clone());
         column
     }
 
-    /// Returns the columns for a snapshot in which the field of the `changed` rows differs.
-    pub(crate) fn updated(&self, field: Field, rows: &Rows, changed: &[u32]) -> Self {
+    /// Returns the columns for a snapshot in which the field of the `changed` rows differs; no
+    /// columns if to change them takes long.
+    pub(crate) fn updated(&self, field: Field, rows: &Rows, changed: &HashSet<u32>) -> Self {
         let mut columns = self.lock().clone();
+        if changed.len() * columns.len() > MOST_CHANGES * rows.end() {
+            return Self::default();
+        }
         for (key, column) in &mut columns {
             for &row in changed {
                 let node = rows.get(row).map(|stored| &*stored.node);
                 let value = node.and_then(|node| field.of(node)?.get(key));
-                if column.get(row) != value {
+                // An equal text of the last node would stay in memory beside the text of this one.
+                if column.get(row).map(Arc::as_ptr) != value.map(Arc::as_ptr) {
                     Arc::make_mut(column).set(row, value.cloned());
                 }
             }
@@ -83,12 +90,37 @@ mod tests {
 
     #[test]
     fn a_column_stays_the_same_while_no_value_of_its_key_changes() {
-        let (columns, rows) = (Columns::default(), Rows::default());
+        let (columns, mut rows) = (Columns::default(), Rows::default());
+        rows.set(70, None);
         let column = columns.get(Field::Labels, "key", &rows);
-        let updated = columns.updated(Field::Labels, &rows, &[0, 70]);
+        let updated = columns.updated(Field::Labels, &rows, &HashSet::from([0, 70]));
         assert!(Arc::ptr_eq(
             &column,
             &updated.get(Field::Labels, "key", &rows)
         ));
+    }
+
+    #[test]
+    fn so_many_changes_that_the_writer_would_wait_leave_no_column() {
+        let (columns, mut rows) = (Columns::default(), Rows::default());
+        rows.set(0, None);
+        for key in 0..MOST_KEYS {
+            columns.get(Field::Labels, &format!("key-{key}"), &rows);
+        }
+        let kept = |changed: usize| {
+            let changed = (0..changed as u32).collect();
+            columns.updated(Field::Labels, &rows, &changed).lock().len()
+        };
+        let most = MOST_CHANGES * rows.end() / MOST_KEYS;
+        assert_eq!((kept(most), kept(most + 1)), (MOST_KEYS, 0));
+    }
+
+    #[test]
+    fn a_key_longer_than_any_of_a_real_node_is_not_kept() {
+        let (columns, rows) = (Columns::default(), Rows::default());
+        for length in [LONGEST, LONGEST + 1] {
+            columns.get(Field::Annotations, &"k".repeat(length), &rows);
+        }
+        assert_eq!(columns.lock().len(), 1);
     }
 }

@@ -41,6 +41,15 @@ impl Labels {
         let at = self.0.binary_search_by(|(known, _)| (**known).cmp(key));
         Some(&self.0[at.ok()?].1)
     }
+
+    /// Whether the keys and values are equal and each value is in the same memory.
+    pub(super) fn shares_all_with(&self, other: &Self) -> bool {
+        let mut pairs = self.0.iter().zip(&other.0);
+        let shared = |((key, value), (other_key, other_value)): (&(_, _), &(Arc<str>, _))| {
+            key == other_key && Arc::ptr_eq(value, other_value)
+        };
+        self.0.len() == other.0.len() && pairs.all(shared)
+    }
 }
 
 /// One of the two maps of texts in a node's metadata.

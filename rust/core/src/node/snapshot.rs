@@ -1,6 +1,7 @@
 //! `Snapshot`: the content of a node store at one moment.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, hash_map};
+use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,6 +13,7 @@ use super::names::Names;
 use super::record::{Field, Node};
 use super::source::Source;
 use crate::labels::Selector;
+use crate::pool::LONGEST;
 
 /// A node as a node store keeps it, with the bytes of its JSON and the last request that had it.
 #[derive(Debug)]
@@ -75,6 +77,28 @@ const LARGEST_SELECTOR: usize = 16 << 10;
 /// The most label keys whose values are cached; plugins use few.
 const MOST_KEYS: usize = 16;
 
+/// The most answers and values for each row that are found anew while the writer waits. What would
+/// need more is dropped: the next reader who needs it finds it anew, and nobody waits for that reader.
+pub(super) const MOST_CHANGES: usize = 8;
+
+/// Removes entries by chance until one more leaves at most `most`.
+///
+/// To remove the oldest or all of them would make a plugin that asks for one more in each round find
+/// nothing in any round.
+pub(super) fn make_room<K: Clone + Eq + Hash, V>(
+    known: &mut HashMap<K, V, RandomState>,
+    most: usize,
+) {
+    while known.len() >= most {
+        // A new state hashes the same value to another number each time.
+        let chance = hash_map::RandomState::new().hash_one(0) as usize;
+        let Some(any) = known.keys().nth(chance % known.len()).cloned() else {
+            return;
+        };
+        known.remove(&any);
+    }
+}
+
 /// The values that the nodes have for one label key.
 #[derive(Debug, Default)]
 pub(crate) struct Topology {
@@ -124,10 +148,11 @@ impl MaskCache {
         }
         let nodes = (0..rows.end()).map(|row| rows.get(row as u32).map(|stored| &*stored.node));
         let topology = Arc::new(Topology::of(key, nodes));
-        let mut topologies = lock();
-        if topologies.len() >= MOST_KEYS {
-            topologies.clear();
+        if key.len() > LONGEST {
+            return topology;
         }
+        let mut topologies = lock();
+        make_room(&mut topologies, MOST_KEYS);
         topologies.insert(key.to_owned(), topology.clone());
         topology
     }
@@ -143,15 +168,14 @@ impl MaskCache {
             return mask;
         }
         let mut masks = self.lock();
-        if masks.len() >= MOST_SELECTORS {
-            masks.clear();
-        }
+        make_room(&mut masks, MOST_SELECTORS);
         masks.insert(Arc::new(selector.clone()), mask.clone());
         mask
     }
 
-    /// Returns the cache for a snapshot in which the labels of the `changed` rows differ.
-    pub(crate) fn updated(&self, rows: &Rows, changed: &[u32]) -> Self {
+    /// Returns the cache for a snapshot in which the labels of the `changed` rows differ; an empty
+    /// one if to change it takes long.
+    pub(crate) fn updated(&self, rows: &Rows, changed: &HashSet<u32>) -> Self {
         let known: Vec<_> = {
             let masks = self.lock();
             let shared = masks
@@ -159,6 +183,10 @@ impl MaskCache {
                 .map(|(selector, old)| (selector.clone(), old.clone()));
             shared.collect()
         };
+        let requirements = known.iter().map(|(asked, _)| asked.requirements().len());
+        if changed.len() * requirements.sum::<usize>() > MOST_CHANGES * rows.end() {
+            return Self::default();
+        }
         let masks = known.into_iter().map(|(selector, old)| {
             let mut mask = old.grown_to(rows.end());
             for &row in changed {
@@ -225,7 +253,39 @@ mod tests {
         assert_eq!(*only(&masks), kept);
         assert!(Arc::ptr_eq(
             &only(&masks),
-            &only(&masks.updated(&rows, &[]))
+            &only(&masks.updated(&rows, &HashSet::new()))
         ));
+    }
+
+    #[test]
+    fn one_selector_more_than_are_kept_does_not_empty_the_cache() {
+        let (masks, rows) = (MaskCache::default(), Rows::default());
+        let selectors: Vec<_> = (0..=MOST_SELECTORS)
+            .map(|i| Selector::parse(&format!("x={i}")).expect("a selector"))
+            .collect();
+        let mut made_anew = 0;
+        for _ in 0..100 {
+            for selector in &selectors {
+                made_anew += usize::from(!masks.lock().contains_key(selector));
+                masks.get(selector, &rows);
+            }
+        }
+        // Which entry goes is by chance; to empty the cache would make nearly all of 6,500 anew.
+        assert!(made_anew < 2_000, "{made_anew}");
+    }
+
+    #[test]
+    fn so_many_changes_that_the_writer_would_wait_leave_no_answer() {
+        let (masks, mut rows) = (MaskCache::default(), Rows::default());
+        rows.set(0, None);
+        for text in ["a,b,c,d,e", "f,g,h"] {
+            masks.get(&Selector::parse(text).expect("a selector"), &rows);
+        }
+        let kept = |changed: usize| {
+            let changed = (0..changed as u32).collect();
+            masks.updated(&rows, &changed).lock().len()
+        };
+        let most = MOST_CHANGES * rows.end() / 8;
+        assert_eq!((kept(most), kept(most + 1)), (2, 0));
     }
 }

@@ -1,5 +1,6 @@
 //! `NodeTable`: parsed nodes by name, changed by one writer and read through snapshots.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,7 +9,7 @@ use ahash::HashMap;
 use super::columns::Columns;
 use super::details::Parts;
 use super::names::Names;
-use super::record::{Field, Node};
+use super::record::{Field, Labels, Node};
 use super::selection::Nodes;
 use super::snapshot::{MaskCache, Rows, Snapshot, Stored};
 use super::source::Source;
@@ -139,10 +140,18 @@ pub(super) struct Writer {
     labels: Arc<Columns>,
     annotations: Arc<Columns>,
     /// Rows whose labels have changed since the latest snapshot.
-    relabelled: Vec<u32>,
+    relabelled: HashSet<u32>,
     /// Rows whose annotations have changed since the latest snapshot.
-    annotated: Vec<u32>,
+    annotated: HashSet<u32>,
     free: Vec<u32>,
+}
+
+/// Whether a field that a node had and a field that it has are the same, with their memory.
+fn same(old: Option<&Labels>, new: Option<&Labels>) -> bool {
+    match (old, new) {
+        (Some(old), Some(new)) => new.shares_all_with(old),
+        (old, new) => old.is_none() && new.is_none(),
+    }
 }
 
 impl Writer {
@@ -178,13 +187,16 @@ impl Writer {
     ) -> Option<Arc<Stored>> {
         let row = self.row_for(&node);
         let old = self.rows.get(row).map(|old| &*old.node);
-        let stays = |field: Field| old.is_some_and(|old| field.of(old) == field.of(&node));
+        let stays = |field: Field| {
+            let old = old.map(|old| field.of(old));
+            old.is_some_and(|old| same(old, field.of(&node)))
+        };
         let [labels_stay, annotations_stay] = [Field::Labels, Field::Annotations].map(stays);
         if !labels_stay {
-            self.relabelled.push(row);
+            self.relabelled.insert(row);
         }
         if !annotations_stay {
-            self.annotated.push(row);
+            self.annotated.insert(row);
         }
         let stored = Stored {
             node,
@@ -219,8 +231,8 @@ impl Writer {
             self.by_name.remove(old.node.name());
             self.names = None;
             self.free.push(row);
-            self.relabelled.push(row);
-            self.annotated.push(row);
+            self.relabelled.insert(row);
+            self.annotated.insert(row);
             removed.push(old);
         }
         removed
