@@ -35,6 +35,12 @@ _FATES: Final = (
     *["filter", "filter exits", "score", "reserve", "permit", "preempted for"],
 )
 _PLUGIN: Final = '''
+import time
+from pathlib import Path
+
+SLOW = Path(__file__).with_name("slow")
+
+
 class DiesError(BaseException):
     """An exception that only BaseException catches."""
 
@@ -59,6 +65,8 @@ class Fails:
         return len(node.pods) % 100
 
     def reserve(self, state, pod, node_name):
+        if SLOW.exists():
+            time.sleep(0.1)
         if pod.labels["fate"] == "reserve":
             raise DiesError
 
@@ -171,9 +179,12 @@ def main() -> int:
             _until(soak, clients, numbers, 1)
             # The pools of threads and connections may grow up to their sizes, and do so here.
             api.latency_s = _SLOW_S
+            slow = bench.folder / "slow"
+            slow.touch()
             with ThreadPoolExecutor(_CLIENTS_AT_FIRST) as more:
                 _until(soak, more, numbers, options.requests // 5)
             api.latency_s = 0.0
+            slow.unlink()
             before = Use.of(server.program.pid)
             say(f"after a warm-up of {soak.requests} requests: {before}")
             warm = soak.requests
