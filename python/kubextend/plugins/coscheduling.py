@@ -339,6 +339,7 @@ class Gangs:
         group.waiting.pop(pod.uid, None)
         if self._needs_no_more(key, pod, group):
             # Another scheduler may have placed a pod of the group since Permit counted last.
+            group.given_up = 0
             self._settle(group, self._allow)
             return
         self._turn_away(group, pod)

@@ -1261,6 +1261,27 @@ def test_a_failed_pod_of_a_group_that_is_complete_without_it_frees_the_held_pods
     run(scenario())
 
 
+def test_a_group_that_became_complete_without_a_failed_pod_begins_its_backoff_anew() -> None:
+    async def scenario() -> None:
+        world = World(*ABC, podGroupBackoffSeconds=3)
+
+        async def fails(name: str) -> None:
+            world.now_s += 100
+            await world.plugin.unreserve(CycleState(), read(pod(name)), "n")
+
+        for _ in range(3):
+            await fails("a")
+        world.watch(*(pod(name, node="n") for name in "abc"))
+        await fails("d")
+        world.watch(*ABC)
+        await fails("a")
+        assert world.pre_filter(pod("a")).reason == DENIED
+        world.now_s += 3
+        assert world.pre_filter(pod("a")).is_success
+
+    run(scenario())
+
+
 def test_pods_that_a_thread_finds_gone_while_others_are_counted_end_no_count() -> None:
     """PreFilter lists a group in a thread, while Permit counts it on the event loop."""
     pods = [pod(name) for name in "abcd"]
