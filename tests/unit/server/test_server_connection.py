@@ -360,6 +360,28 @@ def test_others_have_their_turn_after_4_mib_of_all_large_bodies(bodies: int, tur
     on_turned_clock(scenario())
 
 
+def test_requests_behind_a_body_that_was_refused_wait_and_no_further_ones_are_read() -> None:
+    async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+        if scope["path"] == "/waits":
+            await asyncio.Event().wait()
+        await answer(send, b"no", 503)
+
+    async def scenario() -> None:
+        wire = connected(app)
+        await wire.send(post("/large", 1000))
+        assert wire.received.startswith(b"HTTP/1.1 503 ")
+        # The rest of the body and the requests come in one piece.
+        await wire.send(b"x" * 1000 + 3 * get("/waits"))
+        await settled()
+        wire._held_back += get("/waits")
+        wire._hand_over()
+        assert wire._held_back
+        wire.abort()
+        await settled()
+
+    on_turned_clock(scenario())
+
+
 def test_others_have_their_turn_after_each_piece_of_a_body_that_was_refused() -> None:
     """A transport may hand over 32 pieces before the event loop looks at another connection."""
 
