@@ -328,22 +328,27 @@ class Gangs:
     async def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
         """Reject all held pods of the pod's group, because the binding cycle of the pod failed.
 
-        If the group is complete without the pod, the held pods are allowed instead.
+        If the group is complete without the pod, the held pods are allowed instead. The group's
+        backoff begins only if the pod failed while it waited for its group, or before: a pod of a
+        group that was complete has to wait for no other pod.
         """
         del state, node_name
         key = self._key_of(pod)
         if key is None:
             return
         group = self._group(key)
-        group.permitted.pop(pod.uid, None)
-        group.waiting.pop(pod.uid, None)
+        waited = group.waiting.pop(pod.uid, None) is not None
+        was_decided = group.permitted.pop(pod.uid, None) is not None and not waited
         if self._needs_no_more(key, pod, group):
             # Another scheduler may have placed a pod of the group since Permit counted last.
             group.given_up = 0
             self._settle(group, self._allow)
             return
         self._turn_away(group, pod)
-        self._give_up(key, group)
+        if was_decided:
+            self._send_back(group)
+        else:
+            self._give_up(key, group)
 
     async def post_bind(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
         """Record that the pod, now bound, no longer waits for its group."""
@@ -565,7 +570,6 @@ class Gangs:
 
     def _give_up(self, key: _Key, group: _Group) -> None:
         """Reject all held pods of a group, and for a time all its pods; call on the event loop."""
-        group.wake_all = False
         now_s = self._clock()
         if now_s >= group.denied_until_s:
             backoff_s = self._args.pod_group_backoff_seconds * 2.0 ** min(group.given_up, 10)
@@ -575,7 +579,18 @@ class Gangs:
             if group.wake_timer is not None:
                 group.wake_timer.cancel()
             self._wake_in(backoff_s, key, group)
+        self._send_back(group)
+
+    def _send_back(self, group: _Group) -> None:
+        """Reject all held pods of a group; call on the event loop.
+
+        Another Permit plugin may still hold pods that this plugin has allowed.
+        """
+        group.wake_all = False
         self._settle(group, self._reject)
+        for uid in group.permitted:
+            if (held := self._handle.waiting_pods.get(uid)) is not None:
+                self._reject(held)
 
     def _allow(self, held: HeldPod) -> None:
         held.allow(self.name)

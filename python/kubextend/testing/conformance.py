@@ -293,6 +293,14 @@ def _compare_filter(subject: _Subject, case: Case, first: FilterResult) -> Itera
     if (set(other.kept), other.rejected) != (set(first.kept), first.rejected):
         what = f"{first}, backwards {other}"
         yield Violation("filter does not depend on the order of nodes", what)
+    for node in first.kept[:1]:
+        alone = checked(cluster := subject.cluster(case), cluster.filter(case.pod, [node]))
+        if why := alone.rejected.get(node):
+            what = (
+                f"{node} passes among all nodes, and {why!r} rejects it alone; preempt and bind "
+                "ask about some nodes alone: read the others from handle.snapshot(state)"
+            )
+            yield Violation("a node that passes also passes alone", what)
 
 
 def _scores_soundly(subject: _Subject) -> Iterator[Violation]:

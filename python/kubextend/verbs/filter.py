@@ -96,7 +96,7 @@ class FilterVerb:
             return filter_error(_NO_NODES if args.nodes is None else _NO_POD)
         self._context.metrics.histogram(NODES, self.name).observe(len(args.nodes))
         profile = self._context.profiles.for_pod(pod)
-        if profile is not None and (said := self._unplaced.why_not_tried(pod.uid)):
+        if profile is not None and (said := self._unplaced.why_not_tried(pod)):
             # Evicting pods would not change Permit's answer, so every node is unresolvable.
             reason = said.reason or NOT_PERMITTED
             entries = [(args.nodes.everything(), reason, True)]

@@ -88,7 +88,7 @@ class PreemptVerb:
             return NO_VICTIMS
         self._context.metrics.histogram(NODES, self.name).observe(len(args.nodes))
         profile = self._context.profiles.for_pod(args.pod)
-        said = self._context.memory.unplaced.why_not_tried(args.pod.uid)
+        said = self._context.memory.unplaced.why_not_tried(args.pod)
         if profile is not None and said is not None:
             # filter says so of every node, so that pods would be evicted in vain, again and again.
             note = f"{NOT_PERMITTED}: {said.reason}"

@@ -18,7 +18,8 @@ record holds:
   kube-scheduler retries a pod with an Error after a few seconds, again and again. The pod's next
   filter call therefore rejects every node with Permit's reason, and the pod becomes unschedulable.
   The Permit plugin may activate the pod; kubextend activates the pod after a while in any case,
-  because not every plugin does so.
+  because not every plugin does so. The rejection ends when labels, annotations or spec of the pod
+  change, because kube-scheduler tries a changed pod again.
 - How often bind refused the pod, if the pod belongs to a pod group. bind answers each refusal later
   than the one before.
 - When kube-scheduler is to try the pod again because what kept the pod from a node is over by then
@@ -396,12 +397,21 @@ class UnplacedPods:
             record.retry = True
             self._keep(record)
 
-    def why_not_tried(self, uid: str) -> Status | None:
-        """Return Permit's rejection of a pod, which filter has to repeat; None: filters decide."""
-        record = self._records.get(uid)
-        if record is None or record.permit_until_s <= self._clock():
-            return None
-        return record.permit
+    def why_not_tried(self, pod: core.Pod) -> Status | None:
+        """Return Permit's rejection of a pod, which filter has to repeat; None: filters decide.
+
+        The rejection ends here if the pod has changed since: Permit has not seen the pod as it is.
+
+        Args:
+            pod: the pod as kube-scheduler's request brought it.
+        """
+        with self._lock:
+            record = self._records.get(pod.uid)
+            if record is None or record.permit is None or record.permit_until_s <= self._clock():
+                return None
+            if _may_be_judged_anew(record.pod, pod):
+                record.permit = None
+            return record.permit
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
         """Make kube-scheduler try the pods again, because a plugin says that they may succeed.
@@ -646,6 +656,21 @@ class UnplacedPods:
                 return record.reasons.stayed(entries, now_s)
             self._end_untold(record)
         return asks
+
+
+def _may_be_judged_anew(before: core.Pod, now: core.Pod) -> bool:
+    """Return whether kube-scheduler tries a pod again because of what changed in it.
+
+    kube-scheduler compares everything but the status, managed fields and the versions. Kubernetes
+    1.33 does not count changes of the spec, and lets tolerations and requests of a pod change.
+
+    Source: kubernetes v1.36 pkg/scheduler/backend/queue/scheduling_queue.go isPodUpdated
+    """
+    return _judged_by_plugins(before) != _judged_by_plugins(now)
+
+
+def _judged_by_plugins(pod: core.Pod) -> tuple[object, ...]:
+    return pod.labels, pod.annotations, pod.generation, pod.tolerations, pod.requests
 
 
 def unschedulable_before(pods: PodSource, profiles: Profiles) -> list[core.Pod]:

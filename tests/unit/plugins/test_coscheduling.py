@@ -944,6 +944,8 @@ def test_each_rejection_in_a_row_doubles_the_backoff_up_to_a_minute() -> None:
             lasted_s.append(world.now_s - before_s)
         assert lasted_s == [3, 6, 12, 24, 48, 60, 60]
         assert all(status.is_success for status in await asyncio.gather(*map(world.binding, ABC)))
+        for shown in ABC:
+            await world.plugin.unreserve(CycleState(), read(shown), "n")
         await world.binding(ABC[0], reserve=[quota])
         world.now_s += 2
         assert world.pre_filter(ABC[1]).reason == DENIED
@@ -1212,6 +1214,16 @@ def test_the_pod_that_tries_for_the_others_is_woken_however_many_they_are() -> N
     run(scenario())
 
 
+class Refuses:
+    """Rejects each pod in Permit, after Coscheduling."""
+
+    name = "Refuses"
+
+    def permit(self, state: CycleState, pod: core.Pod, node_name: str) -> Status:
+        del state, pod, node_name
+        return Status.unschedulable("no")
+
+
 class SlowLicence:
     """Permits pods a second late, and rejects the one named ``surplus`` at once."""
 
@@ -1257,6 +1269,92 @@ def test_a_failed_pod_of_a_group_that_is_complete_without_it_frees_the_held_pods
         for each in held:
             assert (await asyncio.wait_for(each, 1)).is_success
         assert world.pre_filter(pod("d")).is_success
+        assert (await world.binding(pod("e"))).is_success
+        await skip(1)
+        assert world.activator.woken == []
+
+    run(scenario())
+
+
+def test_a_failed_pod_frees_one_that_another_permit_plugin_keeps_busy() -> None:
+    async def scenario() -> None:
+        world = World(*ABC)
+        slow = Slow()
+        busy = world.binding(ABC[0], slow)
+        await slow.asked.wait()
+        world.watch(pod("a"), pod("b", node="elsewhere"), pod("c", node="elsewhere"))
+        world.now_s += 1
+        await world.plugin.unreserve(CycleState(), read(pod("d")), "n")
+        slow.go.set()
+        await until(lambda: world.waiting.get("a"))
+        await skip(1)
+        assert (await asyncio.wait_for(busy, 1)).is_success
+
+    run(scenario())
+
+
+def test_the_last_decision_counts_for_a_pod_that_another_permit_plugin_keeps_busy() -> None:
+    """The group is rejected, and complete a moment later."""
+
+    async def scenario() -> None:
+        world = World(*ABC)
+        slow = Slow()
+        busy, failed = world.binding(ABC[0], slow), world.binding(ABC[1])
+        await slow.asked.wait()
+        await until(lambda: world.waiting.get("b"))
+        world.waiting.reject("b", "test", "no")
+        await failed
+        others = [world.binding(shown) for shown in ABC[1:]]
+        assert all(status.is_success for status in await asyncio.gather(*others))
+        slow.go.set()
+        await until(lambda: world.waiting.get("a"))
+        await skip(1)
+        assert (await asyncio.wait_for(busy, 1)).is_success
+
+    run(scenario())
+
+
+class Approval:
+    """Holds each pod until a person allows or rejects it."""
+
+    name = "Approval"
+
+    def permit(self, state: CycleState, pod: core.Pod, node_name: str) -> tuple[Status, float]:
+        del state, pod, node_name
+        return Status.wait(), 50.0
+
+
+@pytest.mark.parametrize(("fails", "stays"), [("first", "second"), ("second", "first")])
+def test_a_failed_pod_takes_those_with_it_that_another_permit_plugin_holds(
+    fails: str, stays: str
+) -> None:
+    """This plugin has allowed both pods, and the other one holds both."""
+    labels = {
+        "scheduling.x-k8s.io/pod-group": "gang",
+        "pod-group.scheduling.sigs.k8s.io/min-available": "2",
+    }
+    pods = {name: testing.make_pod(name, labels=labels) for name in ("first", "second")}
+    with testing.Cluster(Coscheduling, Approval, nodes=2) as cluster:
+        cluster.add(*pods.values())
+        for each in pods.values():
+            cluster.schedule(each)
+        assert cluster.outcome(pods[stays]).waiting == ("Approval",)
+        cluster.held(pods[fails]).reject("Approval", "no")
+        cluster.advance(1)
+        assert cluster.outcome(pods[stays]).error == GIVEN_UP
+        assert cluster.bindings.nodes == {}
+
+
+def test_a_pod_that_fails_after_its_group_was_complete_waits_for_no_other_pod() -> None:
+    async def scenario() -> None:
+        world = World(*ABC)
+        bound = [world.binding(shown) for shown in ABC[:2]]
+        await until(lambda: len(world.waiting) == 2)
+        failing = world.binding(ABC[2], Refuses())
+        assert not (await failing).is_success
+        await asyncio.gather(*bound)
+        assert world.pre_filter(ABC[2]).is_success
+        assert (await world.binding(ABC[2])).is_success
 
     run(scenario())
 

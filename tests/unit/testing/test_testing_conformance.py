@@ -125,6 +125,13 @@ def _age(info: QueuedPodInfo) -> int:
     return int(info.timestamp) % 2 + 2 * (len(info.pod.labels) % 2)
 
 
+def _wants_two_disks(self: Any, state: Any, pod: Any, nodes: Any) -> Status | None:
+    """Reads the nodes of the request as if they were all."""
+    if len(set(nodes.labels("disk"))) < 2:
+        return Status.unresolvable("fewer than two disks")
+    return None
+
+
 class _ClosedArgs(BaseModel, extra="forbid"):
     limit: int = 3
 
@@ -229,6 +236,11 @@ def _once(self: Any, state: Any, pod: Any, node_name: Any) -> None:
             broken(filter=_nothing, unblok=_nothing),
             "spells its methods",
             "kubextend never calls unblok: rename it to unblock",
+        ),
+        (
+            broken(pre_filter=_wants_two_disks),
+            "a node that passes also passes alone",
+            "'fewer than two disks' rejects it alone",
         ),
         (
             broken(score=lambda *_: 0, start=lambda _: _coroutine()),

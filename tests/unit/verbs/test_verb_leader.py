@@ -334,14 +334,13 @@ def test_a_lead_that_lasts_until_the_binding_is_posted_is_enough() -> None:
 def test_an_earlier_term_leaves_no_attempt_and_no_rejection() -> None:
     async def scenario() -> None:
         assert world.filter()["Error"] == ""
-        world.verbs.unplaced.reject_permit(
-            core.PodStore().apply(watch_event("ADDED", pod("two"))).pod,  # type: ignore[arg-type]
-            Status.unschedulable("no"),
-        )
+        two = core.PodStore().apply(watch_event("ADDED", pod("two"))).pod
+        assert two is not None
+        world.verbs.unplaced.reject_permit(two, Status.unschedulable("no"))
         assert len(world.verbs.unplaced) == 2
         world.verbs.cease_to_lead(NOT_LEADER)
         assert len(world.verbs.unplaced) == 0
-        assert world.verbs.unplaced.why_not_tried("uid-of-two") is None
+        assert world.verbs.unplaced.why_not_tried(two) is None
 
     world = World()
     run(scenario())

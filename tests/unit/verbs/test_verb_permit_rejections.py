@@ -164,6 +164,56 @@ ENDS: list[tuple[str, Callable[[World], object], list[str]]] = [
 ]
 
 
+# What is changed in the pod: (key of the part, its new value).
+CHANGED = [
+    ("metadata", {"labels": {"door": "open"}}),
+    ("metadata", {"annotations": {"door": "open"}}),
+    ("metadata", {"generation": 2}),
+    ("spec", {"tolerations": [{"key": "door", "operator": "Exists"}]}),
+    ("spec", {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}),
+]
+# What kube-scheduler does not compare: it does not try the pod again for such a change.
+NOT_COMPARED = [
+    ("metadata", {"resourceVersion": "2"}),
+    ("metadata", {"managedFields": [{"manager": "door"}]}),
+    ("status", {"conditions": [{"type": "PodScheduled", "reason": "Unschedulable"}]}),
+]
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "tried"),
+    [(*change, True) for change in CHANGED] + [(*same, False) for same in NOT_COMPARED],
+)
+def test_a_pod_that_changes_is_tried_again(part: str, value: dict[str, Any], tried: bool) -> None:
+    world = World()
+    world.remember()
+    changed: dict[str, Any] = pod()
+    changed[part] = {**changed.get(part, {}), **value}
+    result = json.loads(world.verbs.filter(names_request(["n", "m"], changed)))
+    assert bool(result["NodeNames"]) is tried
+    # Evictions for a changed pod may help it.
+    body = {"Pod": changed, NAMED: {"n": {"Pods": [{"UID": "uid-of-victim"}]}}}
+    assert bool(json.loads(world.verbs.preempt(json.dumps(body).encode()))[NAMED]) is tried
+    # The pod that was tried anew is not woken for the rejection before.
+    _after(world, 10)
+    assert world.activator.woken == ([] if tried else ["pod"])
+
+
+def test_a_pod_that_is_rejected_after_each_change_waits_longer_each_time() -> None:
+    """A pod that somebody changes all the time is asked about no more often than it changes."""
+    world = World()
+    world.remember()
+    changed = core.read_args(names_request([], {**pod(), "spec": {"tolerations": [{}]}})).pod
+    assert changed is not None
+    assert world.unplaced.why_not_tried(changed) is None
+    world.unplaced.begin(changed)
+    world.unplaced.reject_permit(changed, world.door.permits)
+    world.clock.now_s += 19
+    assert world.unplaced.why_not_tried(changed) == world.door.permits
+    world.clock.now_s += 1
+    assert world.unplaced.why_not_tried(changed) is None
+
+
 def _after(world: World, seconds: float) -> None:
     world.clock.now_s += seconds
     world.verbs.wake_due()
@@ -225,13 +275,15 @@ def test_nobody_is_woken_for_a_replica_that_decides_no_more() -> None:
 
 def test_the_rejections_remembered_are_bounded_and_the_first_goes() -> None:
     rejected = unplaced_pods(room_for=2)
+    pods = []
     for name in ("first", "second", "third"):
         asked = core.read_args(names_request([], pod(name))).pod
         assert asked is not None
         rejected.reject_permit(asked, Status.unschedulable(CLOSED))
+        pods.append(asked)
     assert len(rejected) == 2
-    assert rejected.why_not_tried("uid-of-first") is None
-    assert rejected.why_not_tried("uid-of-third") == Status.unschedulable(CLOSED)
+    said = [rejected.why_not_tried(each) for each in pods]
+    assert said == [None, *[Status.unschedulable(CLOSED)] * 2]
 
 
 # (how the binding cycle ends, the plugin, whether the next filter call rejects)
@@ -268,7 +320,7 @@ def test_rejections_of_large_pods_take_no_room_from_other_namespaces() -> None:
         assert large is not None
         rejected.reject_permit(large, Status.unschedulable(CLOSED))
     assert len(rejected) == 4
-    assert rejected.why_not_tried("uid-of-small") is not None
+    assert rejected.why_not_tried(small) is not None
 
 
 def test_a_bound_pod_is_forgotten() -> None:
@@ -314,9 +366,9 @@ def test_a_pod_that_is_rejected_after_each_activation_waits_twice_as_long_each_t
         rejected.take(asked.uid)
         rejected.reject_permit(asked, closed)
         now_s += hold_s - 1
-        assert rejected.why_not_tried(asked.uid) == closed
+        assert rejected.why_not_tried(asked) == closed
         rejected.activate([asked])
-        assert rejected.why_not_tried(asked.uid) is None
+        assert rejected.why_not_tried(asked) is None
 
 
 @dataclass
