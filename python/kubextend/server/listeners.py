@@ -34,6 +34,15 @@ _VERBS = "verbs"
 # The options of `kubextend serve` change the listener of the verbs alone.
 _OR_OPTIONS = ", or with --host or --port"
 _BACKLOG = 2048
+# A machine that dies closes no connection, and the bind of a held pod may wait for 15 minutes.
+# Another kube-scheduler may lead 15 s later, so the kernel ends the connection after 6 + 3 * 3 s.
+# Accepted sockets inherit the options.
+_PROBED = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 6),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 3),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+)
 # Kubernetes kills a container 30 s after SIGTERM; the drain delay is part of these.
 _GRACE_S = 25
 _LAST_WORDS_S = 1
@@ -429,7 +438,7 @@ def _bound_socket(listener: Listener) -> socket.socket:
             listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         family, _, _, _, address = found[0]
-        return socket.create_server((address[0], listener.port), family=family, backlog=_BACKLOG)
+        bound = socket.create_server((address[0], listener.port), family=family, backlog=_BACKLOG)
     except OSError as error:
         reason = error.strerror or str(error)
         message = (
@@ -438,6 +447,9 @@ def _bound_socket(listener: Listener) -> socket.socket:
             f"{_OR_OPTIONS if listener.name == _VERBS else ''}"
         )
         raise KubextendError(message) from error
+    for level, option, value in _PROBED:
+        bound.setsockopt(level, option, value)
+    return bound
 
 
 @contextlib.contextmanager

@@ -1,9 +1,15 @@
 """Waiting pods over HTTP: pods that a Permit plugin really holds, and who may decide on them."""
 
 import contextlib
+import ctypes
+import fcntl
 import json
 import logging
+import socket
 import ssl
+import struct
+import sys
+import termios
 import threading
 import time
 from collections.abc import Iterator
@@ -39,6 +45,8 @@ from make_verbs import make_verbs
 TOKEN = "s3cret-and-long-enough"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 WAIT_S = 60
+# Of the Linux kernel; Python has no name for it.
+SO_ATTACH_FILTER = 26
 
 
 class Holds:
@@ -223,6 +231,41 @@ def test_requests_sent_behind_a_bind_that_waits_are_answered_after_it_in_their_o
 
 
 # What is refused.
+
+
+class HoldsForMinutes(Holds):
+    def permit(self, *_: object) -> tuple[Status, float]:
+        return Status.wait(), 10 * WAIT_S
+
+
+def unacknowledged_bytes(connection: Connection) -> int:
+    answer = fcntl.ioctl(connection.socket, termios.TIOCOUTQ, bytes(4))
+    return int.from_bytes(answer, sys.byteorder)
+
+
+def let_no_packet_in(connection: Connection) -> None:
+    """Make the kernel drop what comes in, so that the machine of the client seems to be dead."""
+    # A client sends again what nobody acknowledged, as no dead machine does.
+    eventually(lambda: not unacknowledged_bytes(connection))
+    # One instruction of a packet filter: return 0, the number of bytes to keep.
+    instruction = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))
+    program = struct.pack("HL", 1, ctypes.addressof(instruction))
+    connection.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
+
+
+def test_a_pod_is_no_longer_held_for_a_kube_scheduler_whose_machine_died() -> None:
+    """Its connection stays open: nobody closes it, and no packet says that it is of no use."""
+    holding = BindingPlugins(permit=[HoldsForMinutes("Gang")])
+    verbs = make_verbs(
+        Profiles.of([Profile("default-scheduler", filter=[NeedsRdma()], binding=holding)]),
+        binder=(bindings := Bindings()),
+    )
+    with serving(verbs) as url:
+        dead = World(url, verbs, bindings)
+        with dead.binding("a") as connection:
+            let_no_packet_in(connection)
+            eventually(lambda: not dead.waiting())
+    assert bindings.made == []
 
 
 def test_a_pod_that_does_not_wait_is_not_found(by_token: World) -> None:
