@@ -578,6 +578,37 @@ def test_a_client_that_hangs_up_is_noticed_though_its_large_body_came_with_the_h
     on_turned_clock(scenario())
 
 
+@pytest.mark.parametrize(("megabytes", "answered"), [(16, True), (17, False)])
+def test_of_what_comes_behind_the_last_request_16_mib_are_dropped(
+    megabytes: int, answered: bool
+) -> None:
+    async def scenario() -> None:
+        app = Held()
+        wire = connected(app)
+        await wire.send(b"GET /held HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        await wire.send(*[b"x" * (1 << 20)] * megabytes)
+        assert wire.closed is not answered
+        app.go["/held"].set()
+        await settled()
+        assert wire.received.count(b"HTTP/1.1 200") == answered
+        assert wire.closed
+
+    on_turned_clock(scenario())
+
+
+def test_others_have_their_turn_between_the_pieces_behind_the_last_request() -> None:
+    async def scenario() -> None:
+        wire = connected(Held())
+        await wire.send(b"GET /held HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        dropped = []
+        wire.pause_reading = lambda: dropped.append("paused")  # type: ignore[method-assign]
+        await wire.send(b"x", b"x")
+        assert dropped == ["paused"] * 2
+        await wire.leave()
+
+    on_turned_clock(scenario())
+
+
 def test_nothing_is_written_once_the_client_is_gone_though_requests_wait() -> None:
     async def scenario() -> int:
         async def app(_scope: Scope, _receive: Receive, send: Send) -> None:

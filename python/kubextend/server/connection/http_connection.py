@@ -198,6 +198,7 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Parse bytes from the client, and refuse a request that is no HTTP or too large."""
         if self._reading is Reading.NOTHING:
+            self._drop(len(data))
             return
         self._last_active_s = self._loop.time()
         try:
@@ -275,19 +276,11 @@ class HttpConnection(asyncio.Protocol):
             raise RefusedError(431, _TOO_MUCH_FRAMING)
 
     def on_body(self, body: bytes) -> None:
-        """Keep a piece of the request's body, or drop it if the request is answered already.
-
-        After an answer, the connection drops up to 16 MiB of the request's body before it closes: a
-        client that still sends may miss the answer if the connection is closed at once. Others have
-        their turn after each piece.
-        """
+        """Keep a piece of the request's body, or drop it if the request is answered already."""
         self._bytes.data(len(body))
         exchange = self._incoming
         if exchange is None or exchange.answer is AnswerPhase.COMPLETE:
-            if self._bytes.drop(len(body)):
-                self.let_others_read()
-            else:
-                self._transport.close()
+            self._drop(len(body))
             return
         if exchange is not self._exchanges[0]:
             self._bytes.hold(len(body))
@@ -544,6 +537,17 @@ class HttpConnection(asyncio.Protocol):
             await refuse(send, error)
 
         self._enqueue(Exchange(self, refusal, scope, keep_alive=False))
+
+    def _drop(self, size: int) -> None:
+        """Drop bytes from the client that no application reads; beyond 16 MiB, end the connection.
+
+        A client that still sends may miss the answer if the connection is closed at once. Others
+        have their turn after each piece.
+        """
+        if self._bytes.drop(size):
+            self.let_others_read()
+        else:
+            self._transport.close()
 
     def _answer_is_begun(self) -> bool:
         """Return whether the request that is being read already has an answer, or a part of one."""

@@ -82,7 +82,7 @@ class RequestBytes:
         self._framing_bytes = max(0, self._framing_bytes - allowed)
 
     def drop(self, size: int) -> bool:
-        """Count body data that no application reads; return whether at most 16 MiB came so far."""
+        """Count bytes that no application reads; return whether at most 16 MiB came so far."""
         self._dropped_bytes += size
         return self._dropped_bytes <= _MOST_DROPPED_BYTES
 
