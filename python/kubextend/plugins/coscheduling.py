@@ -156,7 +156,8 @@ class _Group:
         roster: the pods of the group when they were last listed; None: not listed yet.
         settle_timer: runs ``_carry_out`` again for decided pods that are not held yet.
         wake_timer: activates rejected pods when the backoff is over, or a second later.
-        give_up_timer: rejects the held pods after PostFilter, unless preemption helps the group.
+        give_up_timer: rejects the held pods after PostFilter, unless preemption helps the group or
+            the plugin allows or rejects them before.
     """
 
     permitted: dict[str, str] = field(default_factory=dict)
@@ -300,9 +301,9 @@ class Gangs:
         """Reject the held pods of a group whose pod fits no node, if too many pods are missing.
 
         The held pods stay while at most 10 % of the group's minimum are missing. They are rejected
-        a second later, unless a pod of the group is nominated to a node by then. kube-scheduler
-        looks for pods to evict only after this call, and in kube-scheduler this plugin is not asked
-        about a pod for which preemption helps.
+        a second later, if as many pods are missing then and no pod of the group is nominated to a
+        node. kube-scheduler looks for pods to evict only after this call, and in kube-scheduler
+        this plugin is not asked about a pod for which preemption helps.
 
         Returns: a status that says whether the group's pods are to be rejected; kubextend only logs
             the status.
@@ -313,13 +314,14 @@ class Gangs:
             return Status.unschedulable("the pod belongs to no pod group")
         group = self._group(gang.key)
         try:
-            missing = gang.min_available - self._counted(gang.key, group)
+            missing = self._missing(gang.key, gang.min_available, group)
         except TruncatedPodError as error:
             return Status.unschedulable(unlisted(error))
-        if missing <= gang.min_available * _SMALL_GAP:
+        if not missing:
             return Status.unschedulable("the pod group may still become complete")
         if group.waiting and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._give_up_later, gang.key, group)
+            least = gang.min_available
+            self._loop.call_soon_threadsafe(self._give_up_later, gang.key, least, group)
         return Status.unschedulable(_GIVEN_UP, f"{missing} of {gang.min_available} are missing")
 
     async def reserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
@@ -548,24 +550,34 @@ class Gangs:
             else:
                 group.may_be_more |= pod.uid not in group.turned_away
 
-    def _give_up_later(self, key: _Key, group: _Group) -> None:
-        """Reject a group's held pods in a second, unless preemption helps the group by then."""
+    def _missing(self, key: _Key, min_available: int, group: _Group) -> int:
+        """Return how many pods a group lacks; 0 if at most 10 % of its minimum are missing."""
+        missing = min_available - self._counted(key, group)
+        return missing if missing > min_available * _SMALL_GAP else 0
+
+    def _give_up_later(self, key: _Key, min_available: int, group: _Group) -> None:
+        """Reject a group's held pods in a second, unless more pods or preemption help by then."""
         if group.give_up_timer is None:
             loop = asyncio.get_running_loop()
-            later = loop.call_later(_PREEMPTION_S, self._give_up_unless_nominated, key, group)
-            group.give_up_timer = later
+            group.give_up_timer = loop.call_later(
+                _PREEMPTION_S, self._give_up_unless_helped, key, min_available, group
+            )
 
-    def _give_up_unless_nominated(self, key: _Key, group: _Group) -> None:
+    def _give_up_unless_helped(self, key: _Key, min_available: int, group: _Group) -> None:
         group.give_up_timer = None
         pods = self._handle.pods()
         nominated = [] if pods is None else pods.nominated_pods()
-        if group.waiting and not any(self._is_of(key, pod) for pod in nominated):
-            self._give_up(key, group)
+        if not group.waiting or any(self._is_of(key, pod) for pod in nominated):
+            return
+        with suppress(TruncatedPodError):
+            if self._missing(key, min_available, group):
+                self._give_up(key, group)
 
     def _is_of(self, key: _Key, pod: core.Pod) -> bool:
-        """Return whether a pod is of a group; False if the pod is kept without its labels."""
+        """Return whether a pod is of a group and stays; False if it is kept without its labels."""
         with suppress(TruncatedPodError):
-            return pod.namespace == key[1] and self._key_of(pod) == key
+            is_of = pod.namespace == key[1] and self._key_of(pod) == key
+            return is_of and pod.deletion_timestamp is None
         return False
 
     def _give_up(self, key: _Key, group: _Group) -> None:
@@ -603,6 +615,9 @@ class Gangs:
 
         Call this method on the event loop.
         """
+        if group.give_up_timer is not None:
+            group.give_up_timer.cancel()
+            group.give_up_timer = None
         for told in group.waiting.values():
             told.decide = decide
         self._carry_out(group)

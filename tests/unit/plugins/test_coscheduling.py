@@ -649,6 +649,7 @@ def nominated(name: str, **more: Any) -> Json:
         (nominated("c"), True),
         (nominated("c", group="h"), False),
         (nominated("c", namespace="another"), False),
+        (nominated("c", deletionTimestamp=GONE), False),
         (pod("c"), False),
     ],
 )
@@ -686,6 +687,90 @@ def test_a_nominated_pod_without_its_labels_keeps_no_group() -> None:
         world.watch(*ABC, other)
         await skip(1)
         assert world.waiting.get("a") is None
+        await asyncio.wait([held])
+
+    run(scenario())
+
+
+async def fails_filters(world: World, name: str, **more: Any) -> Status:
+    asked = read(pod(name, **more))
+    return await asyncio.to_thread(world.plugin.post_filter, CycleState(), asked, [])
+
+
+def test_a_group_that_becomes_complete_after_post_filter_is_not_rejected() -> None:
+    """Also if another Permit plugin still has to answer for one of its pods."""
+
+    async def scenario() -> None:
+        world = World(*ABC)
+        slow = Slow()
+        first = world.binding(ABC[0])
+        await until(lambda: world.waiting.get("a"))
+        assert (await fails_filters(world, "c")).reason == GIVEN_UP
+        await skip(0.9)
+        busy = world.binding(ABC[1], slow)
+        await slow.asked.wait()
+        last = world.binding(ABC[2])
+        assert all(status.is_success for status in await asyncio.gather(first, last))
+        await skip(0.1)
+        slow.go.set()
+        await until(lambda: world.waiting.get("b"))
+        await skip(0.2)
+        assert (await asyncio.wait_for(busy, 1)).is_success
+        assert world.pre_filter(ABC[0]).is_success
+
+    run(scenario())
+
+
+def test_a_group_of_which_few_pods_are_missing_a_second_after_post_filter_stays() -> None:
+    async def scenario() -> None:
+        pods = [pod(f"p{number}", minimum="20") for number in range(20)]
+        world = World(*pods)
+        held = [world.binding(pods[0])]
+        await until(lambda: len(world.waiting) == 1)
+        assert (await fails_filters(world, "p1", minimum="20")).reason == GIVEN_UP
+        await skip(0.5)
+        held += map(world.binding, pods[2:])
+        await until(lambda: len(world.waiting) == 19)
+        await skip(0.5)
+        assert len(world.waiting) == 19
+        for task in held:
+            task.cancel()
+        await asyncio.wait(held)
+
+    run(scenario())
+
+
+def test_a_group_that_was_rejected_meanwhile_is_not_rejected_again_for_post_filter() -> None:
+    async def scenario() -> None:
+        world = World(*ABC, podGroupBackoffSeconds=0)
+        held = world.binding(ABC[0])
+        await until(lambda: world.waiting.get("a"))
+        await fails_filters(world, "c")
+        await skip(0.5)
+        await world.plugin.unreserve(CycleState(), read(pod("d")), "n")
+        assert (await held).reason == GIVEN_UP
+        again = world.binding(ABC[0])
+        await until(lambda: world.waiting.get("a"))
+        await skip(0.5)
+        assert world.waiting.get("a") is not None
+        again.cancel()
+        await asyncio.wait([again])
+
+    run(scenario())
+
+
+def test_a_group_that_cannot_be_counted_a_second_after_post_filter_stays() -> None:
+    async def scenario() -> None:
+        world = World(*ABC)
+        held = world.binding(ABC[0])
+        await until(lambda: world.waiting.get("a"))
+        await fails_filters(world, "c")
+        await skip(0.5)
+        world.watch(*ABC, unlabelled("large"))
+        world.now_s += 1
+        await skip(0.5)
+        assert world.waiting.get("a") is not None
+        held.cancel()
         await asyncio.wait([held])
 
     run(scenario())
