@@ -223,17 +223,29 @@ impl Kept {
         if self.bytes <= max_bytes {
             return;
         }
-        let mut by_age: Vec<(u32, u32)> = writer
+        let mut by_age: Vec<(u32, u32, u64)> = writer
             .rows
             .iter()
-            .map(|(row, stored)| (stored.seen.load(Ordering::Relaxed), row))
+            .map(|(row, stored)| {
+                let source = stored.source.as_ref();
+                let json = source.map_or(0, |source| u64::from(source.span.len));
+                let seen = stored.seen.load(Ordering::Relaxed);
+                (seen, row, json + raw_bytes(&stored.node))
+            })
             .collect();
         by_age.sort_unstable();
-        for (_, row) in by_age {
-            if self.bytes <= max_bytes {
-                break;
+        let mut by_age = by_age.into_iter();
+        while self.bytes > max_bytes && by_age.len() > 0 {
+            // Each call of `remove` may look at every node. The bytes of a node are let go only with
+            // half of their block, so that one call may not be enough.
+            let (mut rows, mut left) = (Vec::new(), self.bytes - max_bytes);
+            while left > 0
+                && let Some((_, row, bytes)) = by_age.next()
+            {
+                rows.push(row);
+                left = left.saturating_sub(bytes);
             }
-            self.remove(writer, &[row]);
+            self.remove(writer, &rows);
         }
     }
 }
