@@ -92,6 +92,7 @@ class Servers:
         out_of_tree: Sequence[str] = (),
         python_path: Path | None = None,
         decisions: dict[str, Any] | None = None,
+        serving: Sequence[str | Path] = (),
     ) -> tuple[str, Program]:
         """Start kubextend in full mode, or in names mode; return its URL and its program.
 
@@ -101,6 +102,7 @@ class Servers:
             out_of_tree: plugins outside of kubextend, as in ``outOfTree``.
             python_path: the folder of these plugins.
             decisions: the field ``server.decisions``; None: its defaults.
+            serving: a command that stands for the program ``kubextend``; empty: that program.
         """
         port = self.bench.free_port()
         config: dict[str, Any] = {
@@ -115,7 +117,7 @@ class Servers:
             config["cluster"] = {"kubeconfig": str(kubeconfig)}
         file = self.bench.folder / f"kubextend-{port}.json"
         file.write_text(json.dumps(config))
-        command = (_KUBEXTEND, "serve", "--config", file)
+        command = (*(serving or (_KUBEXTEND,)), "serve", "--config", file)
         inherited = [path for path in [os.environ.get("PYTHONPATH")] if path]
         paths = [*inherited, *([str(python_path)] if python_path else [])]
         environment = {"PYTHONPATH": os.pathsep.join(paths)} if paths else {}

@@ -1,18 +1,22 @@
 """Measures what the record of decisions costs a request over HTTP: with the record beside without.
 
-Two servers, of which one records nothing, are asked in turn about one new pod after the other. Of
-each verb kubextend records at most 200 calls a second. Where the client makes 100 calls a second,
-or where a call takes longer than 5 ms, every call is recorded; a client that calls without a pause
-is recorded now and then. The record is full before anything is timed.
+One server, which records or does not by turns, is asked about one new pod after the other. Of each
+verb kubextend records at most 200 calls a second. Where the client makes 100 calls a second, or
+where a call takes longer than 5 ms, every call is recorded; a client that calls without a pause is
+recorded now and then. The record is full before anything is timed.
 """
 
+import os
+import signal
+import sys
+import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
+from tests.e2e.workbench import Program
 
 from asked import Asked
 from figures import Figure
@@ -29,11 +33,15 @@ _RECORD_BYTES = 64 << 20
 _CALLS_A_SECOND = 100
 # Below 200 calls a second too, so that each of these calls is recorded.
 _FILL_EVERY_S = 1 / 180
+# A signal has certainly reached the server by then.
+_SWITCHED_S = 0.1
 # The record of a call takes at least 40 KB in names mode, and more with whole nodes.
 _CALLS_THAT_FILL = {NAMES.name: _RECORD_BYTES // 40_000, FULL.name: _RECORD_BYTES // 80_000}
 _UID = b"ac30c2ca-6827-4ae8-a006-f820b5c392c3"
 _DIGITS = 8
+_SERVING = (sys.executable, Path(__file__).with_name("recording_server.py"))
 _CHECKED = 50
+_CALLS_IN_FULL_MODE = 30
 
 
 @pytest.mark.parametrize(
@@ -58,29 +66,53 @@ def test_a_request_with_the_record_beside_one_without(  # noqa: PLR0913, PLR0917
     token.write_text(_TOKEN)
     kubeconfig = servers.kubeconfig(servers.api(asked.node_list)) if mode is NAMES else None
 
-    def work(name: str, decisions: dict[str, Any]) -> tuple[RemoteWork, str]:
-        url, _ = servers.kubextend(kubeconfig, decisions=decisions)
-        of_filter = asked.server_work(f"{verb} {pace}, {name}", client, url)
-        answer = tmp_path / f"{name}-{verb}"
-        plain = RemoteWork(of_filter.name, client, of_filter.order | {"url": f"{url}/{verb}"})
-        del plain.order["expected"]
-        plain.answer(answer)
-        number_at = asked.body.read_bytes().index(_UID) + len(_UID) - _DIGITS
-        return replace(plain, order=plain.order | {"number_at": number_at}).expecting(answer), url
-
-    recording, url = work("recorded", {"maxBytes": _RECORD_BYTES, "tokenFile": str(token)})
-    silent, _ = work("not recorded", {"maxBytes": 0})
+    decisions = {"maxBytes": _RECORD_BYTES, "tokenFile": str(token)}
+    url, program = servers.kubextend(kubeconfig, decisions=decisions, serving=_SERVING)
+    of_filter = asked.server_work(f"{verb} {pace}", client, url)
+    answer = tmp_path / "answer"
+    plain = RemoteWork(of_filter.name, client, of_filter.order | {"url": f"{url}/{verb}"})
+    del plain.order["expected"]
+    plain.answer(answer)
+    number_at = asked.body.read_bytes().index(_UID) + len(_UID) - _DIGITS
+    work = replace(plain, order=plain.order | {"number_at": number_at}).expecting(answer)
+    slowly = paced(work, 1 / _CALLS_A_SECOND)
     before = recorded(url)
-    paced(recording, 1 / _CALLS_A_SECOND).turn(_CHECKED)
+    Switched("", slowly, program, signal.SIGUSR1).turn(_CHECKED)
+    assert recorded(url) == before
+    Switched("", slowly, program, signal.SIGUSR2).turn(_CHECKED)
     # Each number is another pod.
     assert recorded(url) == before + _CHECKED
-    for each in (recording, silent):
-        paced(each, _FILL_EVERY_S).turn(_CALLS_THAT_FILL[mode.name])
+    paced(work, _FILL_EVERY_S).turn(_CALLS_THAT_FILL[mode.name])
     assert recorded(url) < before + _CHECKED + _CALLS_THAT_FILL[mode.name], "the record is not full"
-    calls = calls_a_second or None
+    calls = calls_a_second or (_CALLS_IN_FULL_MODE if mode is FULL else None)
     if calls_a_second:
-        recording, silent = (paced(each, 1 / calls_a_second) for each in (recording, silent))
+        work = paced(work, 1 / calls_a_second)
+    recording = Switched(f"{verb} {pace}, recorded", work, program, signal.SIGUSR2)
+    silent = Switched(f"{verb} {pace}, not recorded", work, program, signal.SIGUSR1)
     compare(recording, silent, *asked.size, MOST_PERCENT, MORE, calls)
+
+
+@dataclass(frozen=True)
+class Switched:
+    """A work before each turn of which the server is told to record, or to record nothing.
+
+    Attributes:
+        name: the name of the work in the report.
+        work: the calls of a turn.
+        program: the server.
+        told: the signal that tells the server.
+    """
+
+    name: str
+    work: RemoteWork
+    program: Program
+    told: signal.Signals
+
+    def turn(self, calls: int) -> list[float]:
+        """Tell the server, make so many calls, and return the seconds of each."""
+        os.kill(self.program.pid, self.told)
+        time.sleep(_SWITCHED_S)
+        return self.work.turn(calls)
 
 
 def paced(work: RemoteWork, every_s: float) -> RemoteWork:

@@ -562,6 +562,11 @@ class Nodes:
 
         If the request had whole nodes, this ``Nodes`` is returned unchanged.
         """
+    def kept(self) -> Nodes:
+        """Return the same nodes, without their pods, for whoever keeps them for long.
+
+        If the nodes that were kept last are the same and still in memory, both share this memory.
+        """
     def only(self, some: Mask) -> Nodes:
         """Return the nodes of a mask alone, in the same order.
 
@@ -1283,6 +1288,12 @@ def checked_scores(scores: _Scores, minimum: int = 0, maximum: int = 100) -> mem
         ValueError: a score is outside of the range; the message names the score.
         ValueError: an array has several dimensions, or the byte order of another machine.
         TypeError: a score is not an integer, or the scores are bytes.
+    """
+
+def narrowed(scores: Sequence[int] | _Int64Array) -> Sequence[int] | _Int64Array:
+    """Return an int64 memoryview as bytes, an eighth of its size, if each number is 0 to 255.
+
+    Numbers of any other type, and other numbers, are returned as they are.
     """
 
 def weigh(

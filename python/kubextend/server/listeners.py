@@ -37,11 +37,16 @@ _BACKLOG = 2048
 # A machine that dies closes no connection, and the bind of a held pod may wait for 15 minutes.
 # Another kube-scheduler may lead 15 s later, so the kernel ends the connection after 6 + 3 * 3 s.
 # Accepted sockets inherit the options.
-_PROBED = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 6),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 3),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+_PROBED = tuple(
+    (level, getattr(socket, option), value)
+    for level, option, value in (
+        (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+        (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 6),
+        (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 3),
+        (socket.IPPROTO_TCP, "TCP_KEEPCNT", 3),
+    )
+    # Not every system has all of them.
+    if hasattr(socket, option)
 )
 # Kubernetes kills a container 30 s after SIGTERM; the drain delay is part of these.
 _GRACE_S = 25

@@ -27,7 +27,7 @@ import orjson
 from kubextend import core
 from kubextend.config import VerbName
 from kubextend.errors import PluginError
-from kubextend.framework.plugin import Rejection
+from kubextend.framework.plugin import Rejection, Scores
 from kubextend.framework.status import Code
 from kubextend.logs import shortened
 from kubextend.profile import PluginScores
@@ -45,6 +45,7 @@ __all__ = [
     "VerbCall",
     "Verdicts",
     "kept_nodes",
+    "kept_scores",
     "scores_json",
     "short",
 ]
@@ -119,8 +120,8 @@ class AskedNodes:
 
     @property
     def held_bytes(self) -> int:
-        """The bytes that the nodes take, about."""
-        return len(self._packed) if self._nodes is None else 8 * self.count
+        """The most bytes that the nodes take: several calls may share them."""
+        return len(self._packed) if self._nodes is None else 4 * self.count
 
 
 def kept_nodes(nodes: core.Nodes, *, names_mode: bool) -> core.Nodes | AskedNodes:
@@ -131,7 +132,22 @@ def kept_nodes(nodes: core.Nodes, *, names_mode: bool) -> core.Nodes | AskedNode
         names_mode: whether the request named nodes that the watched store has.
     """
     # Whole nodes would keep the request's body in memory.
-    return nodes if names_mode else AskedNodes(len(nodes), packed=_packed(nodes.names))
+    if names_mode:
+        return nodes.kept()
+    return AskedNodes(len(nodes), packed=_packed(nodes.names))
+
+
+def kept_scores(scores: Sequence[PluginScores]) -> list[PluginScores]:
+    """Return what a record may keep of the scores of a request: most in a byte for each node.
+
+    Memory that a record keeps is not in the processor's cache for the next request.
+    """
+    kept = []
+    for plugin, weight, final, raw in scores:
+        narrow = core.narrowed(final)
+        narrow_raw = narrow if raw is final else core.narrowed(raw)
+        kept.append(PluginScores(plugin, weight, narrow, narrow_raw))
+    return kept
 
 
 class NodeVerdict(NamedTuple):
@@ -179,8 +195,15 @@ class Verdicts(NamedTuple):
             getsizeof(each.status.reason) + getsizeof(each.status.detail)
             for each in self.rejections
         )
-        scores = 16 * self.nodes.count * len(self.scores)
+        scores = sum(
+            self._bytes_of(each.scores)
+            + (0 if each.raw is each.scores else self._bytes_of(each.raw))
+            for each in self.scores
+        )
         return self.nodes.held_bytes + masks + texts + scores
+
+    def _bytes_of(self, scores: Scores) -> int:
+        return self.nodes.count * (1 if isinstance(scores, bytes) else 8)
 
     @property
     def passed(self) -> int:

@@ -22,12 +22,17 @@ def _large_bodies_at_once(processors: int | None) -> int:
     One processor is left to the event loop, which would wait behind the threads of many bodies.
 
     Args:
-        processors: how many processors the machine has; None: nobody knows.
+        processors: how many processors this process may use; None: nobody knows.
     """
     return max(1, (processors or 1) - 1)
 
 
-_READING_LARGE_BODIES: Final = threading.BoundedSemaphore(_large_bodies_at_once(os.cpu_count()))
+def _processors() -> int | None:
+    """Return how many processors this process may use, which may be fewer than there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+_READING_LARGE_BODIES: Final = threading.BoundedSemaphore(_large_bodies_at_once(_processors()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,7 @@ class Stores:
 def _turn_of(body: Body) -> AbstractContextManager[object]:
     """Return a context in which a body may be read.
 
-    Of the large bodies, fewer are read at once than the machine has processors. None of them would
-    be read later for it, on average: those that are read side by side all end late.
+    Of the large bodies, fewer are read at once than there are processors. None of them would be
+    read later for it, on average: those that are read side by side all end late.
     """
     return _READING_LARGE_BODIES if len(body) > _LARGE_BODY_BYTES else nullcontext()

@@ -10,7 +10,7 @@ from kubextend.profile import Profile
 from kubextend.profile.run_in_progress import PluginCall
 from kubextend.verbs.answer import NO_SCORES, Answer, Body
 from kubextend.verbs.context import Context
-from kubextend.verbs.decision_records import NodesCall, VerbCall, kept_nodes
+from kubextend.verbs.decision_records import NodesCall, VerbCall, kept_nodes, kept_scores
 from kubextend.verbs.request_counts import NODES
 from kubextend.verbs.scoring import score_nodes
 
@@ -80,7 +80,7 @@ class PrioritizeVerb:
         scored, failed = score_nodes(profile, state, args.pod, args.nodes, leave_out)
         if self._decisions.records and self._decisions.has_turn(self.name):
             kept = kept_nodes(args.nodes, names_mode=args.names_mode)
-            call = NodesCall(self.name, kept, scores=scored, left_out=left_out)
+            call = NodesCall(self.name, kept, scores=kept_scores(scored), left_out=left_out)
             self._decisions.add_nodes(args.pod, call)
         if not scored:
             return NO_SCORES if failed else _NOTHING_TO_ADD

@@ -357,6 +357,41 @@ fn terms_on_fields_ask_for_the_names_of_the_nodes() {
 }
 
 #[test]
+fn nodes_that_are_kept_share_the_memory_of_the_same_nodes_that_were_kept_last() {
+    let store = watched(&["a", "b"].map(|name| node_json(name, &[("x", "old")], 0)));
+    let ask = |asked: &[&str]| {
+        let args = read_watched(&names_body(asked), &store).unwrap();
+        args.nodes().unwrap().clone()
+    };
+    let keep = |asked: &[&str]| store.kept(&ask(asked));
+    let kept = keep(&["a", "b"]);
+    // Requests between them whose nodes nobody keeps change nothing.
+    ask(&["b", "a"]);
+    assert!(Arc::ptr_eq(&kept, &keep(&["a", "b"])));
+    for other in [&["b", "a"][..], &["a"], &["a", "b", "a"], &["a", "c"]] {
+        let kept = keep(&["a", "b"]);
+        let other_kept = keep(other);
+        assert!(!Arc::ptr_eq(&kept, &other_kept));
+        assert_eq!(names(&other_kept), other);
+    }
+    let unknown = keep(&["a", "c"]);
+    assert_eq!(names(&unknown), ["a", "c"]);
+    assert_eq!(names(&keep(&["a", "d"])), ["a", "d"]);
+    let before = keep(&["a", "b"]);
+    apply(
+        &*store,
+        &event("MODIFIED", &node_json("b", &[("x", "new")], 0)),
+    )
+    .unwrap();
+    let after = keep(&["a", "b"]);
+    let labels = [&before, &after].map(|nodes| label(nodes, "x").pop().flatten());
+    assert_eq!(labels, [Some("old".into()), Some("new".into())]);
+    let gone = Arc::downgrade(&after);
+    drop(after);
+    assert_eq!(gone.strong_count(), 0, "the store keeps nodes by itself");
+}
+
+#[test]
 fn a_name_that_was_unknown_is_known_once_the_watch_has_brought_its_node() {
     let store = watched(&[node_json("a", &[("x", "1")], 0)]);
     let args = read_watched(&names_body(&["new", "a", "ghost"]), &store).unwrap();

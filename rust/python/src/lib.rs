@@ -59,7 +59,7 @@ mod native {
     #[pymodule_export]
     use crate::quantity::amount;
     #[pymodule_export]
-    use crate::score::{checked_scores, normalize, weigh};
+    use crate::score::{checked_scores, narrowed, normalize, weigh};
     #[pymodule_export]
     use crate::selector::PySelector;
     #[pymodule_export]

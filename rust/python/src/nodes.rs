@@ -216,6 +216,12 @@ impl PyNodes {
         self.with(nodes)
     }
 
+    fn kept(&self) -> Self {
+        let kept = self.table.as_ref().map(|table| table.kept(&self.nodes));
+        let nodes = kept.unwrap_or_else(|| self.nodes.clone());
+        Self::of(nodes, self.table.clone())
+    }
+
     fn only(&self, some: &PyMask) -> PyResult<Self> {
         some.expect_len(self.nodes.len())?;
         Ok(self.with(self.nodes.only(&some.0).into()))

@@ -1,6 +1,7 @@
 """``normalize`` and ``weigh``: kube-scheduler's arithmetic on lists and on buffers."""
 
 import array
+from typing import Any
 
 import pytest
 
@@ -63,6 +64,39 @@ def test_checked_scores_do_not_follow_what_they_were_read_from() -> None:
     scores[0] = 4
     assert list(checked) == [3, 100]
     assert checked.readonly
+
+
+@pytest.mark.parametrize("scores", [[], [0], [255, 0, 100], list(range(256)) * 20])
+def test_small_scores_take_a_byte_each(scores: list[int]) -> None:
+    view = core.checked_scores(scores, 0, 255)
+    narrow = core.narrowed(view)
+    assert isinstance(narrow, bytes)
+    assert list(narrow) == scores
+    assert list(core.narrowed(view[::-1])) == scores[::-1]
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        memoryview(array.array("q", [0, 256])),
+        memoryview(array.array("q", [-1, 5])),
+        memoryview(array.array("q", [1 << 62])),
+        memoryview(array.array("d", [0.5])),
+        memoryview(array.array("q", [1, 2, 3, 4])).cast("B").cast("q", (2, 2)),
+        [1, 2],
+        array.array("q", [1, 2]),
+        ["1"],
+    ],
+)
+def test_all_other_scores_stay_as_they_are(scores: Any) -> None:
+    assert core.narrowed(scores) is scores
+
+
+def test_narrowed_scores_do_not_follow_what_they_were_read_from() -> None:
+    scores = array.array("q", [3, 100])
+    narrow = core.narrowed(memoryview(scores))
+    scores[0] = 4
+    assert list(narrow) == [3, 100]
 
 
 def test_a_view_that_was_released_holds_no_scores() -> None:

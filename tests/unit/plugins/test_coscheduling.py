@@ -650,6 +650,7 @@ def nominated(name: str, **more: Any) -> Json:
         (nominated("c", group="h"), False),
         (nominated("c", namespace="another"), False),
         (nominated("c", deletionTimestamp=GONE), False),
+        (nominated("c") | {"spec": {"schedulerName": "another"}}, False),
         (pod("c"), False),
     ],
 )

@@ -1,5 +1,6 @@
 """The record of what verbs decided about each pod: what it says, and what it may cost."""
 
+import array
 import asyncio
 import json
 import tracemalloc
@@ -19,7 +20,14 @@ from kubextend.plugins.label_match import LabelMatch
 from kubextend.profile import PluginScores
 from kubextend.profile.run_in_progress import PluginCall
 from kubextend.testing import Cluster, make_node, make_pod
-from kubextend.verbs.decision_records import AskedNodes, Decisions, VerbCall, Verdicts, kept_nodes
+from kubextend.verbs.decision_records import (
+    AskedNodes,
+    Decisions,
+    VerbCall,
+    Verdicts,
+    kept_nodes,
+    kept_scores,
+)
 from kubextend.verbs.filter_again import filter_anew
 
 MOST_BYTES = 400_000
@@ -330,6 +338,20 @@ def test_settled_records_take_about_the_bytes_that_are_counted(
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert decisions.held_bytes / 1.5 < taken < 1.5 * decisions.held_bytes
+
+
+def test_scores_from_0_to_255_take_a_byte_for_each_node() -> None:
+    count = 1000
+    small = core.checked_scores([number % 101 for number in range(count)])
+    large = memoryview(array.array("q", range(count)))
+    listed = [7] * count
+    held = []
+    for final, raw in [(small, small), (small, large), (listed, listed)]:
+        (kept,) = kept_scores([PluginScores("Scores", 2, final, raw)])
+        assert (kept.plugin, kept.weight) == ("Scores", 2)
+        assert (list(kept.scores), list(kept.raw)) == (list(final), list(raw))
+        held.append(Verdicts(AskedNodes(count, packed=b"[]"), scores=[kept]).held_bytes - 2)
+    assert held == [count, 9 * count, 8 * count]
 
 
 def test_names_of_whole_nodes_take_about_the_bytes_that_are_counted() -> None:

@@ -106,6 +106,12 @@ impl Nodes {
         latest
     }
 
+    /// Whether both are the same nodes of the same snapshot, in the same order, and no others.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        let all_in_rows = self.known_count() == self.len() && self.own.is_empty();
+        all_in_rows && Arc::ptr_eq(&self.snapshot, &other.snapshot) && self.slots == other.slots
+    }
+
     /// Returns the names of the rows of the nodes' snapshot.
     pub(crate) fn names(&self) -> &Arc<Names> {
         &self.snapshot.names

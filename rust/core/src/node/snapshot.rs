@@ -260,6 +260,20 @@ mod tests {
     }
 
     #[test]
+    fn the_domains_of_a_few_keys_are_kept_and_those_of_a_long_key_are_not() {
+        let (masks, rows) = (MaskCache::default(), Rows::default());
+        let kept = || masks.topologies.lock().expect("no panic").len();
+        masks.topology(&"x".repeat(LONGEST + 1), &rows);
+        assert_eq!(kept(), 0);
+        for i in 0..3 * MOST_KEYS {
+            let longest = format!("{i:0>LONGEST$}");
+            masks.topology(&longest, &rows);
+            masks.topology(&longest, &rows);
+            assert_eq!(kept(), (i + 1).min(MOST_KEYS));
+        }
+    }
+
+    #[test]
     fn one_selector_more_than_are_kept_does_not_empty_the_cache() {
         let (masks, rows) = (MaskCache::default(), Rows::default());
         let selectors: Vec<_> = (0..=MOST_SELECTORS)

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use ahash::HashMap;
 
@@ -25,6 +25,8 @@ pub struct NodeTable {
     strings: Mutex<Strings>,
     parts: Parts,
     published: Published<Snapshot>,
+    /// What `kept` returned last, as long as somebody keeps it.
+    kept: Mutex<Weak<Nodes>>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -82,6 +84,23 @@ impl NodeTable {
         let mut nodes = Nodes::over(self.snapshot(), 1);
         nodes.push_name(name);
         (nodes.known_count() == 1).then_some(nodes)
+    }
+
+    /// Returns nodes to keep for long: if the nodes that were kept last are the same and somebody
+    /// still has them, those, else the given ones.
+    ///
+    /// kube-scheduler asks about the same nodes in the same order for one pod after the other. Memory
+    /// that somebody keeps of each request is not in the processor's cache for the next request.
+    pub fn kept(&self, nodes: &Arc<Nodes>) -> Arc<Nodes> {
+        let last = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = last().upgrade();
+        match kept {
+            Some(kept) if kept.is_same_as(nodes) => kept,
+            _ => {
+                *last() = Arc::downgrade(nodes);
+                nodes.clone()
+            }
+        }
     }
 
     /// Returns the given nodes as the store has them now; nodes that a request itself brought are
