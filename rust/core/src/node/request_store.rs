@@ -228,22 +228,22 @@ impl Kept {
             .iter()
             .map(|(row, stored)| {
                 let source = stored.source.as_ref();
-                let json = source.map_or(0, |source| u64::from(source.span.len));
+                let block = source.map_or(0, |source| source.segment.size());
                 let seen = stored.seen.load(Ordering::Relaxed);
-                (seen, row, json + raw_bytes(&stored.node))
+                (seen, row, block + raw_bytes(&stored.node))
             })
             .collect();
         by_age.sort_unstable();
         let mut by_age = by_age.into_iter();
         while self.bytes > max_bytes && by_age.len() > 0 {
-            // Each call of `remove` may look at every node. The bytes of a node are let go only with
-            // half of their block, so that one call may not be enough.
+            // Each call of `remove` may look at every node. A node lets go of its whole block at
+            // most, so that no call removes too many, and one call may not be enough.
             let (mut rows, mut left) = (Vec::new(), self.bytes - max_bytes);
             while left > 0
-                && let Some((_, row, bytes)) = by_age.next()
+                && let Some((_, row, most)) = by_age.next()
             {
                 rows.push(row);
-                left = left.saturating_sub(bytes);
+                left = left.saturating_sub(most);
             }
             self.remove(writer, &rows);
         }
