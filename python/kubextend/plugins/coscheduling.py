@@ -600,7 +600,8 @@ class Gangs:
         """
         group.wake_all = False
         self._settle(group, self._reject)
-        for uid in group.permitted:
+        # A thread that lists may change the dict meanwhile; to copy a dict is one step.
+        for uid in list(group.permitted):
             if (held := self._handle.waiting_pods.get(uid)) is not None:
                 self._reject(held)
 

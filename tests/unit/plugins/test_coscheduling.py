@@ -1489,3 +1489,31 @@ def test_pods_that_a_thread_finds_gone_while_others_are_counted_end_no_count() -
 
     said = asyncio.run(told())
     assert said == Status.success()
+
+
+def test_pods_that_a_thread_finds_gone_while_others_are_rejected_end_no_rejection() -> None:
+    pods = [pod(name) for name in "abcd"]
+    world = World(*pods)
+
+    async def scenario() -> list[str]:
+        for each in pods[:2]:
+            await world.plugin.permit(CycleState(), read(each), "n")
+        (group,) = world.plugin._groups.values()
+        # They are allowed, and another plugin holds them.
+        group.waiting.clear()
+        looked_for = []
+
+        def get(uid: str) -> None:
+            looked_for.append(uid)
+            # The other thread: both are gone.
+            world.watch(*pods[2:])
+            world.now_s += 60
+            world.pre_filter(pods[3])
+            world.plugin.unblock(read(pods[3]), None)
+
+        world.waiting.get = get  # type: ignore[assignment, method-assign]
+        await world.plugin.unreserve(CycleState(), read(pods[2]), "n")
+        assert not group.permitted
+        return looked_for
+
+    assert asyncio.run(scenario()) == ["a", "b"]
