@@ -35,8 +35,8 @@ _CALLS_A_SECOND = 100
 _FILL_EVERY_S = 1 / 180
 # A signal has certainly reached the server by then.
 _SWITCHED_S = 0.1
-# The record of a call takes at least 40 KB in names mode, and more with whole nodes.
-_CALLS_THAT_FILL = {NAMES.name: _RECORD_BYTES // 40_000, FULL.name: _RECORD_BYTES // 80_000}
+# The record of a call takes at least 20 KB in names mode, and more with whole nodes.
+_CALLS_THAT_FILL = {NAMES.name: _RECORD_BYTES // 20_000, FULL.name: _RECORD_BYTES // 80_000}
 _UID = b"ac30c2ca-6827-4ae8-a006-f820b5c392c3"
 _DIGITS = 8
 _SERVING = (sys.executable, Path(__file__).with_name("recording_server.py"))
