@@ -479,6 +479,8 @@ class Nodes:
 
     @property
     def names(self) -> list[str]: ...
+    def names_json(self) -> bytes:
+        """Return the names as a JSON list."""
     @property
     def known(self) -> Mask:
         """One bit for each node: 0 if the node store has no node of that name.

@@ -134,7 +134,7 @@ def kept_nodes(nodes: core.Nodes, *, names_mode: bool) -> core.Nodes | AskedNode
     # Whole nodes would keep the request's body in memory.
     if names_mode:
         return nodes.kept()
-    return AskedNodes(len(nodes), packed=_packed(nodes.names))
+    return AskedNodes(len(nodes), packed=nodes.names_json())
 
 
 def kept_scores(scores: Sequence[PluginScores]) -> list[PluginScores]:

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ahash::RandomState;
 use kubextend_core::node::{Field, Mask, Node, NodeDetails, NodeTable, Nodes};
 use kubextend_core::pod::PodSnapshot;
+use kubextend_core::wire;
 use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString};
+use pyo3::types::{PyBytes, PyList, PyString};
 
 use crate::error::undeclared;
 use crate::freeing::free_last;
@@ -90,6 +91,10 @@ impl PyNodes {
     #[getter]
     fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, (0..self.nodes.len()).map(|at| self.nodes.name(at)))
+    }
+
+    fn names_json<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &wire::names(&self.nodes))
     }
 
     #[getter]

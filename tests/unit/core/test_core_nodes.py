@@ -1,5 +1,6 @@
 """``Nodes``: masks, labels and buffers aligned with the request's order."""
 
+import json
 from collections.abc import Callable
 
 import core_world as world
@@ -28,6 +29,14 @@ def test_names_and_length(nodes: core.Nodes) -> None:
     assert len(nodes) == 3
     assert nodes.names == ["a", "b", "c"]
     assert repr(nodes) == "<Nodes: 3>"
+
+
+@pytest.mark.parametrize(
+    "names", [[], ["a"], ["a", "b", "a"], ["", '"', "\\", "\0\n\x1f", "ä", "\U0001f600", "\x7f"]]
+)
+def test_the_names_as_json_are_the_names(names: list[str]) -> None:
+    for nodes in (core.NodeStore().select(names), world.nodes_of(*map(world.node, names))):
+        assert json.loads(nodes.names_json()) == names
 
 
 def test_only_has_the_nodes_of_a_mask_in_order_known_or_not(nodes: core.Nodes) -> None:

@@ -278,6 +278,19 @@ fn kept_ranges(body: &[u8], nodes: Answered<'_>, verdicts: &[u16]) -> Vec<Range<
     kept
 }
 
+/// Writes the names of nodes as a JSON list, in order.
+pub fn names(nodes: &Nodes) -> Vec<u8> {
+    const NAME_AND_PUNCTUATION: usize = 32;
+    let mut out = Vec::with_capacity(2 + NAME_AND_PUNCTUATION * nodes.len());
+    out.push(b'[');
+    for at in 0..nodes.len() {
+        separate(&mut out, at > 0);
+        string(&mut out, nodes.name(at));
+    }
+    out.push(b']');
+    out
+}
+
 /// Appends a JSON string with its quotes.
 pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
