@@ -12,6 +12,7 @@ use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 
+use crate::body;
 use crate::error::undeclared;
 use crate::freeing::free_last;
 use crate::mask::{PyMask, position};
@@ -93,8 +94,12 @@ impl PyNodes {
         PyList::new(py, (0..self.nodes.len()).map(|at| self.nodes.name(at)))
     }
 
-    fn names_json<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &wire::names(&self.nodes))
+    fn names_json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let mut size = 0;
+        wire::write_names(&self.nodes, |bytes| size += bytes.len());
+        body::bytes(py, size, |sink| {
+            wire::write_names(&self.nodes, |bytes| sink.put(bytes));
+        })
     }
 
     #[getter]

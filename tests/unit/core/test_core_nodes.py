@@ -32,11 +32,14 @@ def test_names_and_length(nodes: core.Nodes) -> None:
 
 
 @pytest.mark.parametrize(
-    "names", [[], ["a"], ["a", "b", "a"], ["", '"', "\\", "\0\n\x1f", "ä", "\U0001f600", "\x7f"]]
+    "names", [[], ["a"], ["a", "b", "a"], ['a"b', "\\", "\0\n\x1f", "ä", "\U0001f600", "\x7f"]]
 )
 def test_the_names_as_json_are_the_names(names: list[str]) -> None:
-    for nodes in (core.NodeStore().select(names), world.nodes_of(*map(world.node, names))):
-        assert json.loads(nodes.names_json()) == names
+    brought = [world.node(name) for name in names]
+    stored = core.NodeStore()
+    stored.replace(world.node_list(brought))
+    for nodes in (core.NodeStore().select(names), world.nodes_of(*brought), stored.select(names)):
+        assert json.loads(nodes.names_json()) == nodes.names == names
 
 
 def test_only_has_the_nodes_of_a_mask_in_order_known_or_not(nodes: core.Nodes) -> None:

@@ -11,8 +11,8 @@ use crate::plain::plain_prefix;
 /// and to follow a pointer for each name costs more than to compare the name.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// The name of each row, and behind each name [`QUOTE`] or [`NOT_PLAIN`].
-    text: Vec<u8>,
+    /// The name of each row, and behind each name [`PLAIN`] or [`NOT_PLAIN`].
+    text: String,
     /// Where in `text` the name of each row begins, and as the last element where the last name
     /// ends.
     starts: Vec<usize>,
@@ -29,11 +29,14 @@ struct Place {
     row: u32,
 }
 
-/// Ends a name that stands in JSON as it is.
-const QUOTE: u8 = b'"';
+/// Ends a name that stands in JSON as it is: with this quote behind it.
+const PLAIN: char = '"';
 
-/// Ends a name that JSON writes with escapes; no valid body holds this byte.
-const NOT_PLAIN: u8 = 0xff;
+/// Ends a name that JSON writes with escapes.
+const NOT_PLAIN: char = '\0';
+
+/// Bytes that no valid body holds.
+const IN_NO_BODY: &[u8] = &[0xff];
 
 impl Names {
     pub(crate) fn of(rows: &Rows) -> Self {
@@ -49,9 +52,9 @@ impl Names {
     }
 
     fn push(&mut self, row: u32, name: &str) {
-        self.text.extend_from_slice(name.as_bytes());
+        self.text.push_str(name);
         let plain = plain_prefix(name.as_bytes()) == name.len();
-        self.text.push(if plain { QUOTE } else { NOT_PLAIN });
+        self.text.push(if plain { PLAIN } else { NOT_PLAIN });
         let hash = self.hasher.hash_one(name.as_bytes());
         let mask = self.places.len() - 1;
         let mut at = hash as usize & mask;
@@ -78,17 +81,21 @@ impl Names {
     /// Returns a row's name as in JSON behind the opening quote, with the closing quote. If there
     /// is no such row, or JSON needs escapes for the name, returns bytes that no body holds.
     pub(crate) fn in_json(&self, row: u32) -> &[u8] {
-        match self.ended(row) {
-            [] => &[NOT_PLAIN],
-            ended => ended,
-        }
+        self.plain(row).unwrap_or(IN_NO_BODY)
+    }
+
+    /// Returns a row's name as in JSON behind the opening quote, with the closing quote; None if
+    /// there is no such row, or JSON needs escapes for the name.
+    pub(crate) fn plain(&self, row: u32) -> Option<&[u8]> {
+        let ended = self.ended(row);
+        ended.ends_with(PLAIN).then_some(ended.as_bytes())
     }
 
     /// Returns the row of a name. Tries the row behind `after`, the row found last, first, because
     /// requests list nodes in one order.
     pub(crate) fn find(&self, name: &[u8], after: Option<u32>) -> Option<u32> {
         let next = after.map_or(0, |row| row + 1);
-        if self.name(next) == Some(name) {
+        if self.is_called(next, name) {
             return Some(next);
         }
         self.row_of(name)
@@ -100,7 +107,7 @@ impl Names {
         let hash = self.hasher.hash_one(name);
         let mut at = hash as usize & mask;
         while let Some(place) = self.places[at] {
-            if place.hash == high_half(hash) && self.name(place.row) == Some(name) {
+            if place.hash == high_half(hash) && self.is_called(place.row, name) {
                 return Some(place.row);
             }
             at = (at + 1) & mask;
@@ -108,16 +115,23 @@ impl Names {
         None
     }
 
-    fn name(&self, row: u32) -> Option<&[u8]> {
-        self.ended(row).split_last().map(|(_, name)| name)
+    /// Returns the name of a row; None if there is no such row.
+    pub(crate) fn name(&self, row: u32) -> Option<&str> {
+        let ended = self.ended(row);
+        ended.get(..ended.len().checked_sub(1)?)
     }
 
-    /// Returns a row's name and the end byte behind the name; empty if the row is free.
-    fn ended(&self, row: u32) -> &[u8] {
+    fn is_called(&self, row: u32, name: &[u8]) -> bool {
+        self.name(row)
+            .is_some_and(|called| called.as_bytes() == name)
+    }
+
+    /// Returns a row's name and the end behind the name; empty if the row is free.
+    fn ended(&self, row: u32) -> &str {
         let row = row as usize;
         match self.starts.get(row..row + 2) {
             Some(&[start, end]) => &self.text[start..end],
-            _ => &[],
+            _ => "",
         }
     }
 }
@@ -174,10 +188,11 @@ mod tests {
                 let written = by_row.get(row).map(|name| serde_json::to_string(name).unwrap_or_default());
                 let plain = by_row.get(row).is_some_and(|name| written.as_deref() == Some(&format!("\"{name}\"")));
                 let expected = match &written {
-                    Some(written) if plain => written.as_bytes()[1..].to_vec(),
-                    _ => [by_row.get(row).map_or("", String::as_str).as_bytes(), b"\xff"].concat(),
+                    Some(written) if plain => &written.as_bytes()[1..],
+                    _ => b"\xff",
                 };
                 prop_assert_eq!(names.in_json(*row), expected);
+                prop_assert_eq!(names.name(*row), by_row.get(row).map(String::as_str));
             }
         }
     }

@@ -166,9 +166,17 @@ impl Nodes {
     /// The name of the node at a position of the request.
     pub fn name(&self, at: usize) -> &str {
         match self.slots[at].place() {
+            // To read each node's own copy costs a cache miss for each node.
+            Place::Row(row) => self.snapshot.names.name(row).unwrap_or_default(),
+            Place::Own(own) => self.own[own].name(),
             Place::Unknown(unknown) => &self.unknown[unknown],
-            _ => self.node(at).map_or("", Node::name),
         }
+    }
+
+    /// The name of the node at a position as it stands in JSON, with the quote that ends it; None if
+    /// JSON needs escapes for the name, or if the node is in no row of the snapshot.
+    pub(crate) fn plain_name(&self, at: usize) -> Option<&[u8]> {
+        self.snapshot.names.plain(self.row(at)?)
     }
 
     /// The position of the node with a name; None if the request has no such node.

@@ -25,4 +25,4 @@ pub use cursor::MAX_DEPTH;
 pub use error::{Found, Problem, Step, WireError};
 pub use preemption::{PreemptionArgs, Victims, read_preemption_args};
 pub use watch::{ListPage, Relist, WatchEvent, Watched, apply, replace};
-pub use write::{FilterResult, names};
+pub use write::{FilterResult, write_names};

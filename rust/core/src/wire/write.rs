@@ -211,11 +211,7 @@ impl Hosts<'_> {
     fn write(&self, at: usize, put: &mut impl FnMut(&[u8])) {
         match self {
             Self::Raw(body, spans) => put(piece(body, quoted(spans[at]))),
-            Self::Named(nodes) => {
-                put(b"\"");
-                escape(nodes.name(at), put);
-                put(b"\"");
-            }
+            Self::Named(nodes) => name(nodes, at, put),
             Self::None => put(br#""""#),
         }
     }
@@ -278,17 +274,25 @@ fn kept_ranges(body: &[u8], nodes: Answered<'_>, verdicts: &[u16]) -> Vec<Range<
     kept
 }
 
-/// Writes the names of nodes as a JSON list, in order.
-pub fn names(nodes: &Nodes) -> Vec<u8> {
-    const NAME_AND_PUNCTUATION: usize = 32;
-    let mut out = Vec::with_capacity(2 + NAME_AND_PUNCTUATION * nodes.len());
-    out.push(b'[');
+/// Writes the names of nodes as a JSON list, in order, by calls of `put`, piece by piece.
+pub fn write_names(nodes: &Nodes, mut put: impl FnMut(&[u8])) {
+    put(b"[");
     for at in 0..nodes.len() {
-        separate(&mut out, at > 0);
-        string(&mut out, nodes.name(at));
+        put(if at == 0 { b"" } else { b"," });
+        name(nodes, at, &mut put);
     }
-    out.push(b']');
-    out
+    put(b"]");
+}
+
+/// Writes the name of a node with its quotes.
+fn name(nodes: &Nodes, at: usize, put: &mut impl FnMut(&[u8])) {
+    put(b"\"");
+    if let Some(ended) = nodes.plain_name(at) {
+        put(ended);
+        return;
+    }
+    escape(nodes.name(at), put);
+    put(b"\"");
 }
 
 /// Appends a JSON string with its quotes.
