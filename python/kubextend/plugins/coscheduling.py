@@ -106,7 +106,7 @@ class _Gang:
 
 @dataclass(slots=True)
 class _Told:
-    """A pod to which Permit answered Wait, and which is neither allowed nor rejected yet.
+    """A pod to which Permit answered Wait, or that is to be rejected although Permit allowed it.
 
     Attributes:
         until_s: the time at which Permit holds the pod no longer, in seconds of the event loop's
@@ -140,8 +140,10 @@ class _Group:
 
     Attributes:
         permitted: by UID, the node of each pod that reached Permit, and has not failed since.
-        waiting: by UID, pods to which Permit answered Wait and that have been neither allowed nor
-            rejected since.
+        waiting: by UID, pods that have been neither allowed nor rejected since Permit answered
+            Wait, and pods that Permit allowed and that are still to be rejected.
+        sent_back: UIDs of the pods that were rejected together last, and whose Unreserve has not
+            run yet.
         turned_away: by UID, at most 4,096 pods that were rejected because of the group and that
             only this plugin activates.
         probe: the one pod to activate when the backoff ends; the other pods are activated when a
@@ -162,6 +164,7 @@ class _Group:
 
     permitted: dict[str, str] = field(default_factory=dict)
     waiting: dict[str, _Told] = field(default_factory=dict)
+    sent_back: set[str] = field(default_factory=set)
     turned_away: OrderedDict[str, core.Pod] = field(default_factory=OrderedDict)
     probe: core.Pod | None = None
     wake_all: bool = False
@@ -339,15 +342,20 @@ class Gangs:
         if key is None:
             return
         group = self._group(key)
-        waited = group.waiting.pop(pod.uid, None) is not None
-        was_decided = group.permitted.pop(pod.uid, None) is not None and not waited
+        told = group.waiting.pop(pod.uid, None)
+        was_permitted = group.permitted.pop(pod.uid, None) is not None
+        was_decided = was_permitted and (told is None or told.decide is not None)
+        was_sent_back = pod.uid in group.sent_back
+        group.sent_back.discard(pod.uid)
         if self._needs_no_more(key, pod, group):
             # Another scheduler may have placed a pod of the group since Permit counted last.
             group.given_up = 0
             self._settle(group, self._allow)
             return
         self._turn_away(group, pod)
-        if was_decided:
+        if was_sent_back:
+            self._settle(group, self._reject)
+        elif was_decided:
             self._send_back(group)
         else:
             self._give_up(key, group)
@@ -357,7 +365,9 @@ class Gangs:
         del state, node_name
         key = self._key_of(pod)
         if key is not None:
-            self._group(key).waiting.pop(pod.uid, None)
+            group = self._group(key)
+            group.waiting.pop(pod.uid, None)
+            group.sent_back.discard(pod.uid)
 
     async def permit(
         self, state: CycleState, pod: core.Pod, node_name: str
@@ -594,16 +604,17 @@ class Gangs:
         self._send_back(group)
 
     def _send_back(self, group: _Group) -> None:
-        """Reject all held pods of a group; call on the event loop.
+        """Reject all pods of a group that are not bound yet; call on the event loop.
 
-        Another Permit plugin may still hold pods that this plugin has allowed.
+        Another Permit plugin may hold a pod that this plugin has allowed, or may still be asked
+        about it.
         """
         group.wake_all = False
+        until_s = asyncio.get_running_loop().time() + _LONGEST_PERMIT_S
+        group.sent_back = set(self._handle.assumed_pods().intersection(group.permitted))
+        for uid in group.sent_back:
+            group.waiting.setdefault(uid, _Told(until_s))
         self._settle(group, self._reject)
-        # A thread that lists may change the dict meanwhile; to copy a dict is one step.
-        for uid in list(group.permitted):
-            if (held := self._handle.waiting_pods.get(uid)) is not None:
-                self._reject(held)
 
     def _allow(self, held: HeldPod) -> None:
         held.allow(self.name)

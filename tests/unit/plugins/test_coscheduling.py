@@ -1431,6 +1431,87 @@ def test_a_failed_pod_takes_those_with_it_that_another_permit_plugin_holds(
         assert cluster.bindings.nodes == {}
 
 
+class SaysLater:
+    """A Permit plugin that takes its time, and then gives one answer for each pod."""
+
+    name = "SaysLater"
+
+    def __init__(self, says: Status | tuple[Status, float]) -> None:
+        self.says = says
+        self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def permit(self, *_: object) -> Status | tuple[Status, float]:
+        self.asked.set()
+        await self.may_answer.wait()
+        return self.says
+
+
+def test_a_failed_pod_takes_one_with_it_about_which_another_permit_plugin_is_asked() -> None:
+    """The pod completed its group, so that this plugin does not hold it."""
+
+    async def scenario() -> None:
+        world, slow = World(*ABC), SaysLater((Status.wait(), 500.0))
+        held = [world.binding(shown, Approval()) for shown in ABC[:2]]
+        await until(lambda: len(world.waiting) == 2)
+        last = world.binding(ABC[2], slow)
+        await slow.asked.wait()
+        await skip(1)
+        assert world.waiting.reject("b", "Approval", "no")
+        await asyncio.wait(held)
+        slow.may_answer.set()
+        await until(lambda: world.waiting.get("c"))
+        await skip(1)
+        assert (await last).reason == GIVEN_UP
+        assert world.bound == []
+
+    run(scenario())
+
+
+def test_a_pod_refused_by_a_slow_permit_plugin_after_its_group_was_complete_has_no_backoff() -> (
+    None
+):
+    """The plugin has allowed the pod, and nobody holds it yet."""
+
+    async def scenario() -> None:
+        world, slow = World(*ABC), SaysLater(Status.unschedulable("no"))
+        failing = world.binding(ABC[0], slow)
+        await slow.asked.wait()
+        others = [world.binding(shown, Approval()) for shown in ABC[1:]]
+        await until(lambda: len(world.waiting) == 2)
+        slow.may_answer.set()
+        assert not (await failing).is_success
+        assert [(await other).reason for other in others] == [GIVEN_UP] * 2
+        assert world.pre_filter(ABC[0]).is_success
+
+    run(scenario())
+
+
+def test_a_group_that_is_rejected_together_is_looked_through_once() -> None:
+    async def scenario() -> None:
+        names = [f"p{number}" for number in range(100)]
+        pods = [pod(name, minimum="100") for name in names]
+        world = World(*pods)
+        held = [world.binding(shown, Approval()) for shown in pods]
+
+        def pending() -> set[tuple[str, ...]]:
+            found = [world.waiting.get(name) for name in names]
+            return {() if each is None else each.pending_plugins for each in found}
+
+        await until(lambda: len(world.waiting) == 100)
+        await skip(1)
+        assert pending() == {("Approval",)}
+        asked: list[str] = []
+        get = world.waiting.get
+        world.waiting.get = lambda uid: (asked.append(uid), get(uid))[1]  # type: ignore[method-assign]
+        assert world.waiting.reject("p0", "Approval", "no")
+        await asyncio.wait(held)
+        # To look for each pod once more for each other one would be 10,000 times.
+        assert sorted(asked) == sorted(names)
+        assert world.bound == []
+
+    run(scenario())
+
+
 def test_a_pod_that_fails_after_its_group_was_complete_waits_for_no_other_pod() -> None:
     async def scenario() -> None:
         world = World(*ABC)
@@ -1497,6 +1578,7 @@ def test_pods_that_a_thread_finds_gone_while_others_are_rejected_end_no_rejectio
 
     async def scenario() -> list[str]:
         for each in pods[:2]:
+            world.store.assume(read(each), "n")
             await world.plugin.permit(CycleState(), read(each), "n")
         (group,) = world.plugin._groups.values()
         # They are allowed, and another plugin holds them.
@@ -1514,6 +1596,6 @@ def test_pods_that_a_thread_finds_gone_while_others_are_rejected_end_no_rejectio
         world.waiting.get = get  # type: ignore[assignment, method-assign]
         await world.plugin.unreserve(CycleState(), read(pods[2]), "n")
         assert not group.permitted
-        return looked_for
+        return sorted(looked_for)
 
     assert asyncio.run(scenario()) == ["a", "b"]
