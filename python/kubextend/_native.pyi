@@ -482,6 +482,12 @@ class Nodes:
     def names_json(self) -> bytes:
         """Return the names as a JSON list."""
     @property
+    def held_bytes(self) -> int:
+        """How many bytes of memory the object keeps beside the nodes of a store.
+
+        Nodes that a request in full mode itself brought are not counted.
+        """
+    @property
     def known(self) -> Mask:
         """One bit for each node: 0 if the node store has no node of that name.
 

@@ -304,9 +304,9 @@ class Gangs:
         """Reject the held pods of a group whose pod fits no node, if too many pods are missing.
 
         The held pods stay while at most 10 % of the group's minimum are missing. They are rejected
-        a second later, if as many pods are missing then and no pod of the group is nominated to a
-        node. kube-scheduler looks for pods to evict only after this call, and in kube-scheduler
-        this plugin is not asked about a pod for which preemption helps.
+        a second later, if more than 10 % are still missing then and no pod of the group is
+        nominated to a node. kube-scheduler looks for pods to evict only after this call, and in
+        kube-scheduler this plugin is not asked about a pod for which preemption helps.
 
         Returns: a status that says whether the group's pods are to be rejected; kubextend only logs
             the status.
@@ -365,9 +365,7 @@ class Gangs:
         del state, node_name
         key = self._key_of(pod)
         if key is not None:
-            group = self._group(key)
-            group.waiting.pop(pod.uid, None)
-            group.sent_back.discard(pod.uid)
+            self._group(key).waiting.pop(pod.uid, None)
 
     async def permit(
         self, state: CycleState, pod: core.Pod, node_name: str
@@ -392,6 +390,7 @@ class Gangs:
             complete = self._is_complete(gang.key, gang.min_available, group)
             number = self._counted(gang.key, group)
         except TruncatedPodError as error:
+            del group.permitted[pod.uid]
             return Status.unresolvable(unlisted(error))
         self._wake_later(gang.key, group)
         if complete:

@@ -293,7 +293,7 @@ def _compare_filter(subject: _Subject, case: Case, first: FilterResult) -> Itera
     if (set(other.kept), other.rejected) != (set(first.kept), first.rejected):
         what = f"{first}, backwards {other}"
         yield Violation("filter does not depend on the order of nodes", what)
-    for node in first.kept[:1]:
+    for node in first.kept:
         alone = checked(cluster := subject.cluster(case), cluster.filter(case.pod, [node]))
         if why := alone.rejected.get(node):
             what = (

@@ -121,7 +121,7 @@ class AskedNodes:
     @property
     def held_bytes(self) -> int:
         """The most bytes that the nodes take: several calls may share them."""
-        return len(self._packed) if self._nodes is None else 4 * self.count
+        return len(self._packed) if self._nodes is None else self._nodes.held_bytes
 
 
 def kept_nodes(nodes: core.Nodes, *, names_mode: bool) -> core.Nodes | AskedNodes:

@@ -28,7 +28,11 @@ def _large_bodies_at_once(processors: int | None) -> int:
 
 
 def _processors() -> int | None:
-    """Return how many processors this process may use, which may be fewer than there are."""
+    """Return how many processors this process may run on, which may be fewer than there are.
+
+    A container's CPU limit is a share of time and reduces this number only where kubelet gives the
+    container processors of its own.
+    """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 

@@ -61,8 +61,10 @@ _WOKEN: Final = Family(
 )
 # The objects of a record, and the state that plugins write, about.
 _RECORD_BYTES: Final = 4096
-# A rejection keeps the rows of its nodes: 60 KB at 15,000 nodes.
+# A rejection keeps the rows of its nodes, 60 KB at 15,000 nodes, and the names of nodes that nobody
+# knows, which are as long as the request's sender made them.
 _MOST_WITH_NODES: Final = 512
+_MOST_BYTES_OF_NODES: Final = 64 << 20
 # No wait between filter and bind is longer.
 _IDLE_S: Final = 3600.0
 
@@ -209,6 +211,9 @@ class UnplacedPods:
         # The records that hold the nodes of a rejection by filters: of the last one, or of one
         # whose reasons are still to be told. The oldest rejection comes first.
         self._rejected: dict[str, _Record] = {}
+        # How many bytes these nodes take, by the UID of the pod, and together.
+        self._node_bytes: dict[str, int] = {}
+        self._all_node_bytes = 0
         # Scheduler name -> UID and nominated node of the pod of the scheduler's last filter
         # request, if that was about the node alone and left no node, and when it was answered.
         self._left_nominated: dict[str, tuple[str, str, float]] = {}
@@ -341,8 +346,7 @@ class UnplacedPods:
             if changes is not None and self._activator is not None:
                 rejection = _Rejection(profile, pod, nodes, now_s, now_s, self._changes)
                 record.rejection = rejection
-                self._rejected.pop(pod.uid, None)
-                self._rejected[pod.uid] = record
+                self._list(record)
             if pod.uid and entries and not attempt.nominated_alone:
                 entries = record.reasons.steady(entries, now_s)
                 record.untold = None if record.reasons.newer is None else rejection
@@ -499,14 +503,14 @@ class UnplacedPods:
 
     def _keep(self, record: _Record) -> None:
         for gone in self._records.put(record):
-            self._rejected.pop(gone.pod.uid, None)
+            self._unlist(gone.pod.uid)
             if gone.permit is not None or gone.retry:
                 # The pod may be unschedulable by now, and ``wake_due`` no longer finds it.
                 self._forgotten.append(gone.pod)
 
     def _drop(self, uid: str) -> None:
         self._records.pop(uid)
-        self._rejected.pop(uid, None)
+        self._unlist(uid)
 
     def _drop_if_empty(self, uid: str, record: _Record) -> None:
         # Permit may hold thousands of pods, and kubextend knows nothing else of most of these pods.
@@ -525,17 +529,33 @@ class UnplacedPods:
 
     def _unlist_without_nodes(self, record: _Record) -> None:
         if record.rejection is None and record.untold is None:
-            self._rejected.pop(record.pod.uid, None)
+            self._unlist(record.pod.uid)
+
+    def _list(self, record: _Record) -> None:
+        """Add a record that holds the nodes of a new rejection."""
+        self._unlist(record.pod.uid)
+        kept = {id(each.nodes): each.nodes for each in (record.rejection, record.untold) if each}
+        size = sum(nodes.held_bytes for nodes in kept.values())
+        self._rejected[record.pod.uid] = record
+        self._node_bytes[record.pod.uid] = size
+        self._all_node_bytes += size
+
+    def _unlist(self, uid: str) -> None:
+        self._rejected.pop(uid, None)
+        self._all_node_bytes -= self._node_bytes.pop(uid, 0)
 
     def _let_nodes_go(self, record: _Record) -> None:
         record.reasons.settle()
         record.untold = record.rejection = None
-        self._rejected.pop(record.pod.uid, None)
+        self._unlist(record.pod.uid)
 
     def _bound_nodes(self) -> list[core.Pod]:
-        """Forget the oldest rejections beyond 512; return their pods if nodes changed since."""
+        """Forget the oldest rejections beyond 512 and beyond 64 MiB of nodes.
+
+        Returns: their pods if nodes changed since.
+        """
         woken = []
-        while len(self._rejected) > _MOST_WITH_NODES:
+        while len(self._rejected) > _MOST_WITH_NODES or self._all_node_bytes > _MOST_BYTES_OF_NODES:
             record = next(iter(self._rejected.values()))
             if record.rejection is not None and record.rejection.seen != self._changes:
                 woken.append(record.pod)
@@ -659,10 +679,12 @@ class UnplacedPods:
 
 
 def _may_be_judged_anew(before: core.Pod, now: core.Pod) -> bool:
-    """Return whether kube-scheduler tries a pod again because of what changed in it.
+    """Return whether something changed in a pod by which plugins judge.
 
-    kube-scheduler compares everything but the status, managed fields and the versions. Kubernetes
-    1.33 does not count changes of the spec, and lets tolerations and requests of a pod change.
+    kube-scheduler tries a pod again after any change but of the status, the managed fields and the
+    resourceVersion. Changes of owners and finalizers are not looked for here: the pod waits until
+    the hold ends. ``metadata.generation`` shows most changes of the spec, but not in Kubernetes
+    1.33, so tolerations and requests are compared as well.
 
     Source: kubernetes v1.36 pkg/scheduler/backend/queue/scheduling_queue.go isPodUpdated
     """

@@ -103,6 +103,11 @@ impl PyNodes {
     }
 
     #[getter]
+    fn held_bytes(&self) -> usize {
+        self.nodes.held_bytes()
+    }
+
+    #[getter]
     fn known(&self) -> PyMask {
         PyMask(self.nodes.known())
     }

@@ -747,15 +747,36 @@ def test_a_group_that_was_rejected_meanwhile_is_not_rejected_again_for_post_filt
         held = world.binding(ABC[0])
         await until(lambda: world.waiting.get("a"))
         await fails_filters(world, "c")
-        await skip(0.5)
+        await skip(0.2)
+        # The first of the two decides how long the group has.
+        await fails_filters(world, "b")
+        await skip(0.3)
         await world.plugin.unreserve(CycleState(), read(pod("d")), "n")
         assert (await held).reason == GIVEN_UP
         again = world.binding(ABC[0])
         await until(lambda: world.waiting.get("a"))
         await skip(0.5)
+        await skip(0.2)
         assert world.waiting.get("a") is not None
         again.cancel()
         await asyncio.wait([again])
+
+    run(scenario())
+
+
+def test_a_group_of_which_no_pod_is_held_has_no_backoff_for_post_filter() -> None:
+    async def scenario() -> None:
+        world = World(*ABC)
+        held = world.binding(ABC[0])
+        await until(lambda: world.waiting.get("a"))
+        await fails_filters(world, "c")
+        (group,) = world.plugin._groups.values()
+        # An operator lets the pod in before the second is over.
+        world.waiting.get("a").allow("Coscheduling")
+        assert (await held).is_success
+        assert not group.waiting
+        await skip(1)
+        assert world.pre_filter(ABC[1]).is_success
 
     run(scenario())
 
@@ -1192,6 +1213,22 @@ def test_a_group_that_waits_is_sent_back_once_its_namespace_has_a_pod_without_la
         assert world.activator.woken == ["b", "c"]
         rest = map(world.binding, ABC[1:])
         assert all(s.is_success for s in await asyncio.gather(first, *rest))
+
+    run(scenario())
+
+
+def test_a_group_that_cannot_be_counted_at_permit_has_its_backoff() -> None:
+    async def scenario() -> None:
+        world = World(*ABC)
+        held = [world.binding(shown) for shown in ABC[:2]]
+        await until(lambda: len(world.waiting) == 2)
+        world.watch(unlabelled("large"), *ABC)
+        world.now_s += 1
+        last = await world.binding(ABC[2])
+        assert (last.code, last.reason) == (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, UNLISTED)
+        assert [status.reason for status in await asyncio.gather(*held)] == [GIVEN_UP] * 2
+        world.watch(*ABC)
+        assert world.pre_filter(ABC[2]).reason == DENIED
 
     run(scenario())
 

@@ -132,6 +132,12 @@ def _wants_two_disks(self: Any, state: Any, pod: Any, nodes: Any) -> Status | No
     return None
 
 
+def _wants_company_except_for_the_first(
+    self: Any, state: Any, pod: Any, nodes: Any
+) -> Status | None:
+    return Status.unresolvable("alone") if nodes.names in (["node-1"], ["node-2"]) else None
+
+
 class _ClosedArgs(BaseModel, extra="forbid"):
     limit: int = 3
 
@@ -241,6 +247,11 @@ def _once(self: Any, state: Any, pod: Any, node_name: Any) -> None:
             broken(pre_filter=_wants_two_disks),
             "a node that passes also passes alone",
             "'fewer than two disks' rejects it alone",
+        ),
+        (
+            broken(pre_filter=_wants_company_except_for_the_first),
+            "a node that passes also passes alone",
+            "'alone' rejects it alone",
         ),
         (
             broken(score=lambda *_: 0, start=lambda _: _coroutine()),

@@ -354,6 +354,15 @@ def test_scores_from_0_to_255_take_a_byte_for_each_node() -> None:
     assert held == [count, 9 * count, 8 * count]
 
 
+def test_names_that_the_store_does_not_know_are_counted_with_the_record() -> None:
+    """Whoever connects to kubextend chooses how many and how long they are."""
+    names = [f"{number}".ljust(number, "x") for number in range(1_000)]
+    nodes = core.NodeStore().select(names)
+    kept = VerbCall("filter", Verdicts(AskedNodes(len(nodes), kept_nodes(nodes, names_mode=True))))
+    named = sum(len(name) for name in names)
+    assert named <= kept.verdicts.held_bytes <= named + 1_000 * 64
+
+
 def test_names_of_whole_nodes_take_about_the_bytes_that_are_counted() -> None:
     bodies = {"Pod": {"metadata": {}}, "Nodes": {"items": [{"metadata": {"name": "n" * 200}}] * 40}}
     nodes = core.read_args(json.dumps(bodies).encode(), core.RequestStore()).nodes

@@ -191,6 +191,30 @@ def test_the_nodes_of_the_oldest_rejections_are_let_go_of(monkeypatch: pytest.Mo
     assert activator.woken == ["second", "third"]
 
 
+def test_names_that_nobody_knows_push_out_the_oldest_rejections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever connects to kubextend chooses how many and how long they are."""
+    monkeypatch.setattr(unplaced_pods_module, "_MOST_BYTES_OF_NODES", 300_000)
+    activator, watched = Activator(), Watched().listing(node("n"))
+    unplaced = unplaced_pods(activator)
+    profile = Profile("default-scheduler", filter=[Needs()])
+    made_up = [f"{number}".ljust(1_000, "x") for number in range(100)]
+    for name in (*PODS, "third"):
+        asked = names_request(["n", *made_up], pod(name))
+        args = core.read_args(asked, watched=watched.store)
+        assert args.pod is not None
+        assert args.nodes is not None
+        reject(unplaced, profile, args.pod, args.nodes)
+    watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
+    unplaced.nodes_changed()
+    assert activator.woken == ["second", "third"]
+    for name in PODS:
+        unplaced.forget(f"uid-of-{name}")
+    rejected_each(unplaced, watched, *PODS)
+    assert len(unplaced._rejected) == 3
+
+
 def test_reasons_that_were_told_outlive_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     # A text that changes at each attempt makes kube-scheduler try the pod again at once.
     monkeypatch.setattr(unplaced_pods_module, "_MOST_WITH_NODES", 1)

@@ -106,6 +106,15 @@ impl Nodes {
         latest
     }
 
+    /// The bytes that the request's nodes take beside the store: positions, and the names of the
+    /// nodes that the store does not know, which are as long as the request's sender made them.
+    pub fn held_bytes(&self) -> usize {
+        // The reference to the text, and the two counts of references before it.
+        const BESIDE_A_TEXT: usize = 2 * size_of::<Arc<str>>();
+        let texts = self.unknown.iter().map(|name| name.len() + BESIDE_A_TEXT);
+        size_of::<Slot>() * self.slots.len() + texts.sum::<usize>()
+    }
+
     /// Whether both are the same nodes of the same snapshot, in the same order, and no others.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         let all_in_rows = self.known_count() == self.len() && self.own.is_empty();
