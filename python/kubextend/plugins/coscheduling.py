@@ -106,7 +106,7 @@ class _Gang:
 
 @dataclass(slots=True)
 class _Told:
-    """A pod to which Permit answered Wait, or that is to be rejected although Permit allowed it.
+    """A pod that this plugin allows or rejects once Permit holds it.
 
     Attributes:
         until_s: the time at which Permit holds the pod no longer, in seconds of the event loop's
@@ -141,9 +141,9 @@ class _Group:
     Attributes:
         permitted: by UID, the node of each pod that reached Permit, and has not failed since.
         waiting: by UID, pods that have been neither allowed nor rejected since Permit answered
-            Wait, and pods that Permit allowed and that are still to be rejected.
-        sent_back: UIDs of the pods that were rejected together last, and whose Unreserve has not
-            run yet.
+            Wait, and pods that this plugin allowed and that are rejected if Permit holds them.
+        sent_back: UIDs of the pods that were rejected together last: when one of them fails, no
+            other pod of the group is rejected again.
         turned_away: by UID, at most 4,096 pods that were rejected because of the group and that
             only this plugin activates.
         probe: the one pod to activate when the backoff ends; the other pods are activated when a
@@ -349,13 +349,12 @@ class Gangs:
         group.sent_back.discard(pod.uid)
         if self._needs_no_more(key, pod, group):
             # Another scheduler may have placed a pod of the group since Permit counted last.
-            group.given_up = 0
-            self._settle(group, self._allow)
+            self._let_in(group)
             return
         self._turn_away(group, pod)
         if was_sent_back:
-            self._settle(group, self._reject)
-        elif was_decided:
+            return
+        if was_decided:
             self._send_back(group)
         else:
             self._give_up(key, group)
@@ -390,12 +389,11 @@ class Gangs:
             complete = self._is_complete(gang.key, gang.min_available, group)
             number = self._counted(gang.key, group)
         except TruncatedPodError as error:
-            del group.permitted[pod.uid]
+            group.permitted.pop(pod.uid, None)
             return Status.unresolvable(unlisted(error))
         self._wake_later(gang.key, group)
         if complete:
-            group.given_up = 0
-            self._settle(group, self._allow)
+            self._let_in(group)
             return Status.success()
         now_s = asyncio.get_running_loop().time()
         group.waiting[pod.uid] = _Told(now_s + _LONGEST_PERMIT_S)
@@ -576,7 +574,8 @@ class Gangs:
         group.give_up_timer = None
         pods = self._handle.pods()
         nominated = [] if pods is None else pods.nominated_pods()
-        if not group.waiting or any(self._is_of(key, pod) for pod in nominated):
+        undecided = any(told.decide is None for told in group.waiting.values())
+        if not undecided or any(self._is_of(key, pod) for pod in nominated):
             return
         with suppress(TruncatedPodError):
             if self._missing(key, min_available, group):
@@ -602,11 +601,19 @@ class Gangs:
             self._wake_in(backoff_s, key, group)
         self._send_back(group)
 
+    def _let_in(self, group: _Group) -> None:
+        """Allow all pods of a group that is complete; call on the event loop."""
+        group.given_up = 0
+        # Pods that were to be rejected, and are not yet, count as members again.
+        group.sent_back.difference_update(group.waiting)
+        self._settle(group, self._allow)
+
     def _send_back(self, group: _Group) -> None:
-        """Reject all pods of a group that are not bound yet; call on the event loop.
+        """Reject all pods of a group that Permit holds or will hold; call on the event loop.
 
         Another Permit plugin may hold a pod that this plugin has allowed, or may still be asked
-        about it.
+        about it. A pod for which that plugin then answers success is bound, as in kube-scheduler,
+        where too nobody can reject a pod before Permit holds it.
         """
         group.wake_all = False
         until_s = asyncio.get_running_loop().time() + _LONGEST_PERMIT_S

@@ -68,7 +68,7 @@ _MOST_BEST: Final = 5
 _MOST_TEXT_CHARS: Final = 1024
 _MOST_DURATIONS: Final = 1024
 _MOST_IN_INBOX: Final = 256
-_LARGE_POD_BYTES: Final = 64 << 10
+_LARGE_BYTES: Final = 64 << 10
 _MOST_A_SECOND: Final = 200.0
 # orjson writes integers from -_INTEGERS to below _INTEGERS, as Go's int64 has them.
 _INTEGERS: Final = 1 << 63
@@ -579,13 +579,13 @@ class Decisions:
         """
         run = current_run()
         took_s, plugins = (0.0, {}) if run is None else (run.elapsed_s, run.spent_s)
-        self._wait(pod, (call, time.time(), took_s, plugins))
+        self._wait(pod, (call, time.time(), took_s, plugins), call.nodes.held_bytes)
 
-    def _wait(self, pod: core.Pod, call: VerbCall | _TimedNodesCall) -> None:
+    def _wait(self, pod: core.Pod, call: VerbCall | _TimedNodesCall, node_bytes: int = 0) -> None:
         """Put a call into the inbox, and sort the inbox if it holds much."""
         self._inbox.append((pod, call))
-        # Nothing counts the memory of what waits, so large pods do not wait.
-        if len(self._inbox) >= _MOST_IN_INBOX or pod.held_bytes > _LARGE_POD_BYTES:
+        # Nothing counts the memory of what waits, so large pods and many nodes do not wait.
+        if len(self._inbox) >= _MOST_IN_INBOX or pod.held_bytes + node_bytes > _LARGE_BYTES:
             self._sort()
 
     def _sort(self) -> None:

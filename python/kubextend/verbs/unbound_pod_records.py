@@ -65,6 +65,8 @@ _RECORD_BYTES: Final = 4096
 # knows, which are as long as the request's sender made them.
 _MOST_WITH_NODES: Final = 512
 _MOST_BYTES_OF_NODES: Final = 64 << 20
+# More than 250,000 nodes. One request does not push out what is remembered of all other pods.
+_MOST_BYTES_OF_ONE: Final = 1 << 20
 # No wait between filter and bind is longer.
 _IDLE_S: Final = 3600.0
 
@@ -343,13 +345,15 @@ class UnplacedPods:
         rejection = None
         with self._lock:
             record = self._record_of(pod)
-            if changes is not None and self._activator is not None:
+            large = nodes.held_bytes > _MOST_BYTES_OF_ONE
+            if changes is not None and self._activator is not None and not large:
                 rejection = _Rejection(profile, pod, nodes, now_s, now_s, self._changes)
                 record.rejection = rejection
-                self._list(record)
             if pod.uid and entries and not attempt.nominated_alone:
                 entries = record.reasons.steady(entries, now_s)
                 record.untold = None if record.reasons.newer is None else rejection
+            if rejection is not None:
+                self._list(record)
             self._unlist_without_nodes(record)
             self._keep(record)
             woken = self._bound_nodes()

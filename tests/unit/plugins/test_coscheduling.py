@@ -17,7 +17,7 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.status import Code, Status
 from kubextend.plugins import IN_TREE
-from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs
+from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs, _Told
 from kubextend.profile import BindingCycle, BindingPlugins, WaitingPods
 from kubextend.profile.time_limited_calls import PluginLimits
 from skipping_loop import run, skip, until
@@ -777,6 +777,11 @@ def test_a_group_of_which_no_pod_is_held_has_no_backoff_for_post_filter() -> Non
         assert not group.waiting
         await skip(1)
         assert world.pre_filter(ABC[1]).is_success
+        # A pod that is in another plugin's PreBind is decided, and nobody holds it.
+        group.waiting["a"] = _Told(until_s=1e9, decide=world.plugin._reject)
+        await fails_filters(world, "c")
+        await skip(1)
+        assert world.pre_filter(ABC[1]).is_success
 
     run(scenario())
 
@@ -1499,6 +1504,31 @@ def test_a_failed_pod_takes_one_with_it_about_which_another_permit_plugin_is_ask
         await until(lambda: world.waiting.get("c"))
         await skip(1)
         assert (await last).reason == GIVEN_UP
+        assert world.bound == []
+
+    run(scenario())
+
+
+def test_a_pod_that_counts_again_after_it_was_rejected_takes_its_group_with_it() -> None:
+    """The group is complete again before the rejected pod has failed."""
+
+    async def scenario() -> None:
+        world, slow = World(*ABC), SaysLater((Status.wait(), 500.0))
+        held = [world.binding(shown, Approval()) for shown in ABC[:2]]
+        await until(lambda: len(world.waiting) == 2)
+        last = world.binding(ABC[2], slow)
+        await slow.asked.wait()
+        await skip(1)
+        assert world.waiting.reject("b", "Approval", "no")
+        await asyncio.wait(held)
+        again = [world.binding(shown, Approval()) for shown in ABC[:2]]
+        await until(lambda: len(world.waiting) == 2)
+        slow.may_answer.set()
+        await until(lambda: world.waiting.get("c"))
+        await skip(1)
+        assert world.waiting.reject("c", "SaysLater", "no")
+        await asyncio.wait([last])
+        assert [(await each).reason for each in again] == [GIVEN_UP] * 2
         assert world.bound == []
 
     run(scenario())

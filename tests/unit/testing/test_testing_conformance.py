@@ -132,10 +132,8 @@ def _wants_two_disks(self: Any, state: Any, pod: Any, nodes: Any) -> Status | No
     return None
 
 
-def _wants_company_except_for_the_first(
-    self: Any, state: Any, pod: Any, nodes: Any
-) -> Status | None:
-    return Status.unresolvable("alone") if nodes.names in (["node-1"], ["node-2"]) else None
+def _wants_company_for_one_of_them(self: Any, state: Any, pod: Any, nodes: Any) -> Status | None:
+    return Status.unresolvable("alone") if nodes.names == ["node-1"] else None
 
 
 class _ClosedArgs(BaseModel, extra="forbid"):
@@ -249,7 +247,7 @@ def _once(self: Any, state: Any, pod: Any, node_name: Any) -> None:
             "'fewer than two disks' rejects it alone",
         ),
         (
-            broken(pre_filter=_wants_company_except_for_the_first),
+            broken(pre_filter=_wants_company_for_one_of_them),
             "a node that passes also passes alone",
             "'alone' rejects it alone",
         ),

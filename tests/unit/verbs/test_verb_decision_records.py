@@ -23,6 +23,7 @@ from kubextend.testing import Cluster, make_node, make_pod
 from kubextend.verbs.decision_records import (
     AskedNodes,
     Decisions,
+    NodesCall,
     VerbCall,
     Verdicts,
     kept_nodes,
@@ -361,6 +362,17 @@ def test_names_that_the_store_does_not_know_are_counted_with_the_record() -> Non
     kept = VerbCall("filter", Verdicts(AskedNodes(len(nodes), kept_nodes(nodes, names_mode=True))))
     named = sum(len(name) for name in names)
     assert named <= kept.verdicts.held_bytes <= named + 1_000 * 64
+
+
+@pytest.mark.parametrize("names_mode", [True, False])
+def test_many_names_do_not_wait_uncounted(names_mode: bool) -> None:
+    decisions = Decisions(most_bytes=MOST_BYTES)
+    for number in range(20):
+        nodes = core.NodeStore().select([f"{row}".ljust(200, "x") for row in range(1_000)])
+        kept = kept_nodes(nodes, names_mode=names_mode)
+        decisions.add_nodes(make_pod(f"p{number}", uid=f"u{number}"), NodesCall("filter", kept))
+        assert len(decisions._inbox) == 0
+    assert 0 < decisions.held_bytes <= MOST_BYTES
 
 
 def test_names_of_whole_nodes_take_about_the_bytes_that_are_counted() -> None:

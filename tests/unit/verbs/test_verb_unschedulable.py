@@ -198,21 +198,69 @@ def test_names_that_nobody_knows_push_out_the_oldest_rejections(
     monkeypatch.setattr(unplaced_pods_module, "_MOST_BYTES_OF_NODES", 300_000)
     activator, watched = Activator(), Watched().listing(node("n"))
     unplaced = unplaced_pods(activator)
-    profile = Profile("default-scheduler", filter=[Needs()])
-    made_up = [f"{number}".ljust(1_000, "x") for number in range(100)]
     for name in (*PODS, "third"):
-        asked = names_request(["n", *made_up], pod(name))
-        args = core.read_args(asked, watched=watched.store)
-        assert args.pod is not None
-        assert args.nodes is not None
-        reject(unplaced, profile, args.pod, args.nodes)
+        reject_large(unplaced, watched, name)
     watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
     unplaced.nodes_changed()
     assert activator.woken == ["second", "third"]
-    for name in PODS:
-        unplaced.forget(f"uid-of-{name}")
+
+
+MADE_UP = [f"{row}".ljust(1_000, "x") for row in range(100)]
+
+
+def reject_large(unplaced: UnplacedPods, watched: Watched, name: str) -> core.Pod:
+    """Let filters reject a pod on a node and on 100 KB of names that nobody knows."""
+    args = core.read_args(names_request(["n", *MADE_UP], pod(name)), watched=watched.store)
+    assert args.pod is not None
+    assert args.nodes is not None
+    reject(unplaced, Profile("default-scheduler", filter=[Needs()]), args.pod, args.nodes)
+    return args.pod
+
+
+def let_go(unplaced: UnplacedPods, watched: Watched, of: core.Pod, how: str) -> None:
+    """Make the records forget a pod's rejection in one of the ways in which they do."""
+    match how:
+        case "forgotten":
+            unplaced.forget(of.uid)
+        case "passed":
+            unplaced.passed(unplaced.begin(of))
+        case "woken":
+            for labels in (RDMA, None):
+                watched.store.apply(watch_event("MODIFIED", node("n", labels)))
+                unplaced.nodes_changed()
+
+
+@pytest.mark.parametrize("how", ["forgotten", "passed", "woken", "pushed out", "rejected again"])
+def test_what_is_let_go_of_is_counted_no_more(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    # Two fit and three do not.
+    monkeypatch.setattr(unplaced_pods_module, "_MOST_BYTES_OF_NODES", 300_000)
+    activator, watched = Activator(), Watched().listing(node("n"))
+    room = {"room_for": 2} if how == "pushed out" else {}
+    unplaced = unplaced_pods(activator, **room)
+    for number in range(5):
+        again = how == "rejected again"
+        rejected = reject_large(unplaced, watched, "first" if again else f"large-{number}")
+        let_go(unplaced, watched, rejected, how)
+    activator.woken.clear()
+    for name in ("first", "second"):
+        reject_large(unplaced, watched, name)
+    watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
+    unplaced.nodes_changed()
+    assert activator.woken == ["first", "second"]
+
+
+def test_one_request_with_a_megabyte_of_made_up_names_pushes_out_no_other_pod() -> None:
+    activator, watched = Activator(), Watched().listing(node("n"))
+    unplaced = unplaced_pods(activator)
     rejected_each(unplaced, watched, *PODS)
-    assert len(unplaced._rejected) == 3
+    asked = names_request(["n", *(f"{number}".ljust(1 << 20, "x") for number in range(70))])
+    args = core.read_args(asked, watched=watched.store)
+    assert args.pod is not None
+    assert args.nodes is not None
+    reject(unplaced, Profile("default-scheduler", filter=[Needs()]), args.pod, args.nodes)
+    watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
+    unplaced.nodes_changed()
+    assert activator.woken == list(PODS)
 
 
 def test_reasons_that_were_told_outlive_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,10 +109,12 @@ impl Nodes {
     /// The bytes that the request's nodes take beside the store: positions, and the names of the
     /// nodes that the store does not know, which are as long as the request's sender made them.
     pub fn held_bytes(&self) -> usize {
-        // The reference to the text, and the two counts of references before it.
-        const BESIDE_A_TEXT: usize = 2 * size_of::<Arc<str>>();
+        // The text's two counts of references, and what the allocator adds.
+        const BESIDE_A_TEXT: usize = 32;
         let texts = self.unknown.iter().map(|name| name.len() + BESIDE_A_TEXT);
-        size_of::<Slot>() * self.slots.len() + texts.sum::<usize>()
+        let lists = size_of::<Slot>() * self.slots.capacity()
+            + size_of::<Arc<str>>() * self.unknown.capacity();
+        lists + texts.sum::<usize>()
     }
 
     /// Whether both are the same nodes of the same snapshot, in the same order, and no others.
