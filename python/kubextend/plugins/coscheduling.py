@@ -10,6 +10,7 @@ Source: kubernetes-sigs/scheduler-plugins pkg/coscheduling; here labels of the p
 """
 
 import asyncio
+import itertools
 import logging
 import re
 import threading
@@ -438,7 +439,9 @@ class Gangs:
         return group
 
     def _forget_one(self) -> None:
-        idle = next((key for key, group in self._groups.items() if not group.waiting), None)
+        # The group that was asked for last stays.
+        older = itertools.islice(self._groups.items(), len(self._groups) - 1)
+        idle = next((key for key, group in older if not group.waiting), None)
         if idle is not None:
             del self._groups[idle]
 
@@ -604,16 +607,17 @@ class Gangs:
     def _let_in(self, group: _Group) -> None:
         """Allow all pods of a group that is complete; call on the event loop."""
         group.given_up = 0
-        # Pods that were to be rejected, and are not yet, count as members again.
-        group.sent_back.difference_update(group.waiting)
+        # Pods that were to be rejected, and have not failed, count as members again.
+        gives_up = self._handle.waiting_pods.gives_up
+        group.sent_back = {uid for uid in group.sent_back if gives_up(uid)}
         self._settle(group, self._allow)
 
     def _send_back(self, group: _Group) -> None:
         """Reject all pods of a group that Permit holds or will hold; call on the event loop.
 
         Another Permit plugin may hold a pod that this plugin has allowed, or may still be asked
-        about it. A pod for which that plugin then answers success is bound, as in kube-scheduler,
-        where too nobody can reject a pod before Permit holds it.
+        about it. If that plugin then answers success, or allows the pod within 0.2 s, the pod is
+        bound. Nobody can reject a pod before Permit holds it, in kube-scheduler too.
         """
         group.wake_all = False
         until_s = asyncio.get_running_loop().time() + _LONGEST_PERMIT_S

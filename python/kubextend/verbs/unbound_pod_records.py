@@ -65,8 +65,9 @@ _RECORD_BYTES: Final = 4096
 # knows, which are as long as the request's sender made them.
 _MOST_WITH_NODES: Final = 512
 _MOST_BYTES_OF_NODES: Final = 64 << 20
-# More than 250,000 nodes. One request does not push out what is remembered of all other pods.
-_MOST_BYTES_OF_ONE: Final = 1 << 20
+# A million nodes, or 50,000 names that nobody knows. One request does not push out what is
+# remembered of all other pods; kube-scheduler itself tries its pod again after some minutes.
+_MOST_BYTES_OF_ONE: Final = 4 << 20
 # No wait between filter and bind is longer.
 _IDLE_S: Final = 3600.0
 

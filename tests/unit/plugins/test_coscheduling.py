@@ -119,28 +119,27 @@ class World:
         return self.plugin.pre_enqueue(read(shown)) or Status.success()
 
     def binding(
-        self, shown: Json, *others: Any, reserve: Sequence[Any] = (), post_bind: bool = True
+        self,
+        shown: Json,
+        *others: Any,
+        reserve: Sequence[Any] = (),
+        pre_bind: Sequence[Any] = (),
+        post_bind: bool = True,
     ) -> "asyncio.Task[Status]":
         """The binding cycle of a pod; other Permit and Reserve plugins run after Coscheduling."""
-        bound = self._bound(read(shown), others, reserve, [self.plugin] if post_bind else [])
-        return asyncio.ensure_future(bound)
+        plugins = BindingPlugins(
+            reserve=[self.plugin, self, *reserve],
+            permit=[self.plugin, *others],
+            pre_bind=pre_bind,
+            post_bind=[self.plugin] if post_bind else [],
+        )
+        return asyncio.ensure_future(self._bound(read(shown), plugins))
 
-    async def _bound(
-        self,
-        of: core.Pod,
-        others: Sequence[Any],
-        reserve: Sequence[Any],
-        post_bind: Sequence[Any],
-    ) -> Status:
+    async def _bound(self, of: core.Pod, plugins: BindingPlugins) -> Status:
         async def bind() -> None:
             self.bound.append(of.name)
 
         self.store.assume(of, "n")
-        plugins = BindingPlugins(
-            reserve=[self.plugin, self, *reserve],
-            permit=[self.plugin, *others],
-            post_bind=post_bind,
-        )
         cycle = BindingCycle(plugins, CycleState(), of, "n", self.waiting, bind, self.limits)
         status = await cycle.run()
         if not status.is_success:
@@ -1530,6 +1529,77 @@ def test_a_pod_that_counts_again_after_it_was_rejected_takes_its_group_with_it()
         await asyncio.wait([last])
         assert [(await each).reason for each in again] == [GIVEN_UP] * 2
         assert world.bound == []
+
+    run(scenario())
+
+
+class FailsLater:
+    """A PreBind plugin that fails when it is told to."""
+
+    name = "FailsLater"
+
+    def __init__(self) -> None:
+        self.may_fail = asyncio.Event()
+
+    async def pre_bind(self, *_: object) -> Status:
+        await self.may_fail.wait()
+        return Status.unschedulable("no volume")
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_a_pod_that_was_allowed_just_before_its_group_was_rejected_counts_again(
+    steps: int,
+) -> None:
+    """The rejection comes too late for the pod, whose PreBind fails in the group's next round."""
+
+    async def scenario() -> None:
+        world, fails = World(*ABC), FailsLater()
+        bound = [world.binding(shown, Approval()) for shown in ABC[:2]]
+        last = world.binding(ABC[2], Approval(), pre_bind=[fails])
+        await until(lambda: len(world.waiting) == 3)
+        await skip(1)
+        assert world.waiting.reject("b", "Approval", "no")
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        if held := world.waiting.get("c"):
+            held.allow("Approval")
+        await asyncio.wait(bound)
+        await skip(1)
+        world.now_s += 10
+        bound = [world.binding(shown, Approval()) for shown in ABC[:2]]
+        await until(lambda: len(world.waiting) == 2)
+        await skip(1)
+        fails.may_fail.set()
+        assert not (await last).is_success
+        await skip(2)
+        for name in "ab":
+            if held := world.waiting.get(name):
+                held.allow("Approval")
+        await skip(1)
+        assert world.bound == []
+        for each in bound:
+            each.cancel()
+        await asyncio.wait(bound)
+
+    run(scenario())
+
+
+def test_a_group_stays_remembered_while_all_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kubextend.plugins.coscheduling._GROUPS", 3)
+
+    async def scenario() -> None:
+        others = [
+            pod(f"other-{number}", group=f"other-{number}", minimum="2") for number in range(3)
+        ]
+        there = [pod(f"more-{number}", group=f"other-{number}", minimum="2") for number in range(3)]
+        world = World(*others, *there, *ABC)
+        held = [world.binding(shown) for shown in others]
+        await until(lambda: len(world.waiting) == 3)
+        statuses = await asyncio.gather(*(world.binding(shown) for shown in ABC))
+        assert [status.is_success for status in statuses] == [True] * 3
+        for each in held:
+            each.cancel()
+        await asyncio.wait(held)
 
     run(scenario())
 
