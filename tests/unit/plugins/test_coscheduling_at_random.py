@@ -1,0 +1,166 @@
+"""A gang beside another Permit plugin and a PreBind plugin that answer in random order.
+
+A pod passes Permit only if its gang is complete: with the pods that are bound, and with those whose
+binding cycles have not failed.
+"""
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+
+import pytest
+from test_coscheduling import World, pod
+
+from kubextend import core
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.status import Status
+from skipping_loop import run, skip
+
+NAMES = "abcd"
+MINIMUM = 3
+STEPS = 40
+# As many rounds as the longest backoff takes, and some more.
+ROUNDS = 100
+PODS = {name: pod(name, minimum=str(MINIMUM)) for name in NAMES}
+WAIT = (Status.wait(), 500.0)
+NO = Status.unschedulable("no")
+
+
+@dataclass
+class Cycle:
+    """The binding cycle of one pod.
+
+    Attributes:
+        slow: whether the other Permit plugin thinks before it answers Wait or rejects the pod; else
+            it answers Wait at once.
+        thinks: which plugin thinks about the pod: ``Other``, ``Volumes`` or none.
+        answer: what that plugin is to answer.
+        failed: whether a plugin has rejected the pod.
+    """
+
+    slow: bool
+    thinks: str = ""
+    answer: "asyncio.Future[Status | tuple[Status, float]]" = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+    failed: bool = False
+    task: "asyncio.Task[Status] | None" = None
+
+    async def asked(self, plugin: str) -> Status | tuple[Status, float]:
+        self.thinks = plugin
+        self.answer = asyncio.get_running_loop().create_future()
+        answer = await self.answer
+        self.thinks = ""
+        return answer
+
+    def say(self, answer: Status | tuple[Status, float]) -> None:
+        self.failed = self.failed or answer is NO
+        self.answer.set_result(answer)
+
+
+class OneThread(World):
+    """A world without threads, which would end when they like."""
+
+    async def reserve(self, *_: object) -> None:  # type: ignore[override]
+        pass
+
+    async def unreserve(self, *_: object) -> None:  # type: ignore[override]
+        pass
+
+
+class Gang:
+    """Four pods of which three have to run together, and the plugins beside Coscheduling."""
+
+    name = "Other"
+
+    def __init__(self, seed: int) -> None:
+        self.world = OneThread(*PODS.values())
+        self.random = random.Random(seed)
+        self.cycles: dict[str, Cycle] = {}
+        self.alone: list[str] = []
+
+    async def permit(self, _state: CycleState, of: core.Pod, _node: str) -> object:
+        cycle = self.cycles[of.name]
+        return await cycle.asked("Other") if cycle.slow else WAIT
+
+    async def pre_bind(self, _state: CycleState, of: core.Pod, _node: str) -> object:
+        there = [name for name in NAMES if self.counts(name)]
+        if len(there) < MINIMUM:
+            self.alone.append(f"{of.name} passed Permit with {there}")
+        return await self.cycles[of.name].asked("Volumes")
+
+    def counts(self, name: str) -> bool:
+        if name in self.world.bound:
+            return True
+        cycle = self.cycles.get(name)
+        gives_up = self.world.waiting.gives_up(name)
+        return cycle is not None and not cycle.failed and not gives_up
+
+    def is_held(self, name: str) -> bool:
+        held = self.world.waiting.get(name)
+        return held is not None and self.name in held.pending_plugins
+
+    def begin(self, name: str, *, slow: bool) -> None:
+        """Let kube-scheduler try a pod, unless the pod is bound or PreFilter rejects it."""
+        if name in self.world.bound or name in self.cycles:
+            return
+        if self.world.pre_filter(PODS[name]).is_success:
+            self.cycles[name] = cycle = Cycle(slow)
+            cycle.task = self.world.binding(PODS[name], self, pre_bind=[self])
+
+    async def pass_time(self, seconds: float) -> None:
+        self.world.now_s += seconds
+        await skip(seconds)
+        for name, cycle in list(self.cycles.items()):
+            if cycle.task is not None and cycle.task.done():
+                del self.cycles[name]
+
+    async def step(self) -> None:
+        """Let one thing happen: an attempt, an answer or a decision."""
+        name = self.random.choice(NAMES)
+        cycle = self.cycles.get(name)
+        if cycle is None:
+            self.begin(name, slow=self.random.random() < 0.4)
+        elif cycle.thinks == "Other":
+            cycle.say(self.random.choice([WAIT, WAIT, NO]))
+        elif cycle.thinks == "Volumes":
+            cycle.say(self.random.choice([Status.success(), Status.success(), NO]))
+        elif self.is_held(name):
+            if self.random.random() < 0.5:
+                self.world.waiting.get(name).allow(self.name)
+            else:
+                cycle.failed = True
+                self.world.waiting.reject(name, self.name, "no")
+        await self.pass_time(0.0)
+        await self.pass_time(self.random.choice([0.5, 0.5, 0.5, 5.0]))
+
+    async def help_all(self) -> None:
+        """Let every pod be tried, and every plugin agree."""
+        for name in NAMES:
+            self.begin(name, slow=False)
+        await self.pass_time(0.0)
+        # Coscheduling rejects a pod at most 0.2 s after Permit begins to hold it.
+        await self.pass_time(0.5)
+        for name, cycle in list(self.cycles.items()):
+            if cycle.thinks:
+                cycle.say(WAIT if cycle.thinks == "Other" else Status.success())
+            elif self.is_held(name):
+                self.world.waiting.get(name).allow(self.name)
+        await self.pass_time(0.0)
+        await self.pass_time(1.0)
+
+
+@pytest.mark.parametrize("first", range(0, 300, 30))
+def test_no_pod_passes_permit_without_its_gang_and_in_the_end_all_are_bound(first: int) -> None:
+    async def scenario(seed: int) -> None:
+        gang = Gang(seed)
+        for _ in range(STEPS):
+            await gang.step()
+            assert not gang.alone, f"seed {seed}"
+        for _ in range(ROUNDS):
+            await gang.help_all()
+        assert not gang.alone, f"seed {seed}"
+        assert sorted(gang.world.bound) == list(NAMES), f"seed {seed}"
+
+    for seed in range(first, first + 30):
+        run(scenario(seed))
