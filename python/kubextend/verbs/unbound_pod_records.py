@@ -539,8 +539,9 @@ class UnplacedPods:
     def _list(self, record: _Record) -> None:
         """Add a record that holds the nodes of a new rejection."""
         self._unlist(record.pod.uid)
-        kept = {id(each.nodes): each.nodes for each in (record.rejection, record.untold) if each}
-        size = sum(nodes.held_bytes for nodes in kept.values())
+        # Often both are the same rejection.
+        kept = {record.rejection, record.untold}
+        size = sum(rejection.nodes.held_bytes for rejection in kept if rejection)
         self._rejected[record.pod.uid] = record
         self._node_bytes[record.pod.uid] = size
         self._all_node_bytes += size

@@ -532,11 +532,13 @@ class Slow:
 
     name = "Slow"
 
-    def __init__(self) -> None:
+    def __init__(self, answer: Status | tuple[Status, float] | None = None) -> None:
         self.asked, self.go = asyncio.Event(), asyncio.Event()
-        self.answer = Status.success()
+        self.answer = answer or Status.success()
 
-    async def permit(self, _state: CycleState, _pod: core.Pod, _node: str) -> Status:
+    async def permit(
+        self, _state: CycleState, _pod: core.Pod, _node: str
+    ) -> Status | tuple[Status, float]:
         self.asked.set()
         await self.go.wait()
         return self.answer
@@ -1472,34 +1474,28 @@ def test_a_failed_pod_takes_those_with_it_that_another_permit_plugin_holds(
         assert cluster.bindings.nodes == {}
 
 
-class SaysLater:
-    """A Permit plugin that takes its time, and then gives one answer for each pod."""
+async def rejected_while_asked(world: World, slow: Slow) -> "asyncio.Task[Status]":
+    """Reject a complete group while another Permit plugin is asked about the pod that completed it.
 
-    name = "SaysLater"
+    This plugin does not hold that pod.
 
-    def __init__(self, says: Status | tuple[Status, float]) -> None:
-        self.says = says
-        self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
-
-    async def permit(self, *_: object) -> Status | tuple[Status, float]:
-        self.asked.set()
-        await self.may_answer.wait()
-        return self.says
+    Returns: the pod's binding cycle.
+    """
+    held = [world.binding(shown, Approval()) for shown in ABC[:2]]
+    await until(lambda: len(world.waiting) == 2)
+    last = world.binding(ABC[2], slow)
+    await slow.asked.wait()
+    await skip(1)
+    assert world.waiting.reject("b", "Approval", "no")
+    await asyncio.wait(held)
+    return last
 
 
 def test_a_failed_pod_takes_one_with_it_about_which_another_permit_plugin_is_asked() -> None:
-    """The pod completed its group, so that this plugin does not hold it."""
-
     async def scenario() -> None:
-        world, slow = World(*ABC), SaysLater((Status.wait(), 500.0))
-        held = [world.binding(shown, Approval()) for shown in ABC[:2]]
-        await until(lambda: len(world.waiting) == 2)
-        last = world.binding(ABC[2], slow)
-        await slow.asked.wait()
-        await skip(1)
-        assert world.waiting.reject("b", "Approval", "no")
-        await asyncio.wait(held)
-        slow.may_answer.set()
+        world, slow = World(*ABC), Slow((Status.wait(), 500.0))
+        last = await rejected_while_asked(world, slow)
+        slow.go.set()
         await until(lambda: world.waiting.get("c"))
         await skip(1)
         assert (await last).reason == GIVEN_UP
@@ -1512,20 +1508,14 @@ def test_a_pod_that_counts_again_after_it_was_rejected_takes_its_group_with_it()
     """The group is complete again before the rejected pod has failed."""
 
     async def scenario() -> None:
-        world, slow = World(*ABC), SaysLater((Status.wait(), 500.0))
-        held = [world.binding(shown, Approval()) for shown in ABC[:2]]
-        await until(lambda: len(world.waiting) == 2)
-        last = world.binding(ABC[2], slow)
-        await slow.asked.wait()
-        await skip(1)
-        assert world.waiting.reject("b", "Approval", "no")
-        await asyncio.wait(held)
+        world, slow = World(*ABC), Slow((Status.wait(), 500.0))
+        last = await rejected_while_asked(world, slow)
         again = [world.binding(shown, Approval()) for shown in ABC[:2]]
         await until(lambda: len(world.waiting) == 2)
-        slow.may_answer.set()
+        slow.go.set()
         await until(lambda: world.waiting.get("c"))
         await skip(1)
-        assert world.waiting.reject("c", "SaysLater", "no")
+        assert world.waiting.reject("c", "Slow", "no")
         await asyncio.wait([last])
         assert [(await each).reason for each in again] == [GIVEN_UP] * 2
         assert world.bound == []
@@ -1610,12 +1600,12 @@ def test_a_pod_refused_by_a_slow_permit_plugin_after_its_group_was_complete_has_
     """The plugin has allowed the pod, and nobody holds it yet."""
 
     async def scenario() -> None:
-        world, slow = World(*ABC), SaysLater(Status.unschedulable("no"))
+        world, slow = World(*ABC), Slow(Status.unschedulable("no"))
         failing = world.binding(ABC[0], slow)
         await slow.asked.wait()
         others = [world.binding(shown, Approval()) for shown in ABC[1:]]
         await until(lambda: len(world.waiting) == 2)
-        slow.may_answer.set()
+        slow.go.set()
         assert not (await failing).is_success
         assert [(await other).reason for other in others] == [GIVEN_UP] * 2
         assert world.pre_filter(ABC[0]).is_success

@@ -208,9 +208,11 @@ def test_names_that_nobody_knows_push_out_the_oldest_rejections(
 MADE_UP = [f"{row}".ljust(1_000, "x") for row in range(100)]
 
 
-def reject_large(unplaced: UnplacedPods, watched: Watched, name: str) -> core.Pod:
-    """Let filters reject a pod on a node and on 100 KB of names that nobody knows."""
-    args = core.read_args(names_request(["n", *MADE_UP], pod(name)), watched=watched.store)
+def reject_large(
+    unplaced: UnplacedPods, watched: Watched, name: str, made_up: Sequence[str] = MADE_UP
+) -> core.Pod:
+    """Let filters reject a pod on a node and on names that nobody knows: 100 KB of them."""
+    args = core.read_args(names_request(["n", *made_up], pod(name)), watched=watched.store)
     assert args.pod is not None
     assert args.nodes is not None
     reject(unplaced, Profile("default-scheduler", filter=[Needs()]), args.pod, args.nodes)
@@ -253,11 +255,8 @@ def test_one_request_with_a_megabyte_of_made_up_names_pushes_out_no_other_pod() 
     activator, watched = Activator(), Watched().listing(node("n"))
     unplaced = unplaced_pods(activator)
     rejected_each(unplaced, watched, *PODS)
-    asked = names_request(["n", *(f"{number}".ljust(1 << 20, "x") for number in range(70))])
-    args = core.read_args(asked, watched=watched.store)
-    assert args.pod is not None
-    assert args.nodes is not None
-    reject(unplaced, Profile("default-scheduler", filter=[Needs()]), args.pod, args.nodes)
+    made_up = [f"{number}".ljust(1 << 20, "x") for number in range(70)]
+    reject_large(unplaced, watched, "large", made_up)
     watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
     unplaced.nodes_changed()
     assert activator.woken == list(PODS)
