@@ -360,6 +360,18 @@ class Gangs:
         else:
             self._give_up(key, group)
 
+    async def pre_bind(self, state: CycleState, pod: core.Pod, node_name: str) -> Status | None:
+        """Reject the pod if its group was rejected before Permit held the pod; else return None.
+
+        Another Permit plugin may still have been asked about the pod then, and nobody can reject a
+        pod before Permit holds it.
+        """
+        del state, node_name
+        key = self._key_of(pod)
+        told = None if key is None else self._group(key).waiting.get(pod.uid)
+        is_rejected = told is not None and told.decide == self._reject
+        return Status.unschedulable(_GIVEN_UP) if is_rejected else None
+
     async def post_bind(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
         """Record that the pod, now bound, no longer waits for its group."""
         del state, node_name
@@ -616,8 +628,7 @@ class Gangs:
         """Reject all pods of a group that Permit holds or will hold; call on the event loop.
 
         Another Permit plugin may hold a pod that this plugin has allowed, or may still be asked
-        about it. If that plugin then answers success, or allows the pod within 0.2 s, the pod is
-        bound. Nobody can reject a pod before Permit holds it, in kube-scheduler too.
+        about it. If Permit lets such a pod go on before this plugin rejects it, PreBind rejects it.
         """
         group.wake_all = False
         until_s = asyncio.get_running_loop().time() + _LONGEST_PERMIT_S

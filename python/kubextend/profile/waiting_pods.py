@@ -194,6 +194,8 @@ class WaitingPods:
         if pod.uid not in self._pods:
             if full := self._full(pod.namespace):
                 self._say(pod, full)
+                # ``unreserving`` ends this; the pod counts as failed before its Unreserve begins.
+                self._unreserving.add(pod.uid)
                 waiting.reject("", full)
                 return
             self._by_namespace[pod.namespace] += 1

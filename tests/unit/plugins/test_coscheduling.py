@@ -130,7 +130,7 @@ class World:
         plugins = BindingPlugins(
             reserve=[self.plugin, self, *reserve],
             permit=[self.plugin, *others],
-            pre_bind=pre_bind,
+            pre_bind=[self.plugin, *pre_bind],
             post_bind=[self.plugin] if post_bind else [],
         )
         return asyncio.ensure_future(self._bound(read(shown), plugins))
@@ -157,6 +157,10 @@ class World:
 
 ABC = (pod("a"), pod("b"), pod("c"))
 GONE = "2026-01-01T00:00:00Z"
+
+
+async def bind_all(world: World) -> list[Status]:
+    return await asyncio.gather(*(world.binding(shown) for shown in ABC))
 
 
 def gated(*gates: str, **spec: str) -> Json:
@@ -1504,6 +1508,42 @@ def test_a_failed_pod_takes_one_with_it_about_which_another_permit_plugin_is_ask
     run(scenario())
 
 
+@pytest.mark.parametrize("answer", [Status.success(), (Status.wait(), 500.0)])
+def test_a_pod_that_permit_lets_go_on_after_its_group_was_rejected_is_not_bound(
+    answer: Status | tuple[Status, float],
+) -> None:
+    """The other plugin answers success, or allows the pod before this plugin may reject it."""
+
+    async def scenario() -> None:
+        world, slow = World(*ABC), Slow(answer)
+        last = await rejected_while_asked(world, slow)
+        slow.go.set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+            if held := world.waiting.get("c"):
+                held.allow("Slow")
+        assert (await last).reason == GIVEN_UP
+        assert world.bound == []
+        # The next attempt of the whole group succeeds.
+        world.now_s += 10
+        assert all(status.is_success for status in await bind_all(world))
+
+    run(scenario())
+
+
+def test_a_pod_that_counts_again_after_it_was_rejected_is_bound_with_its_group() -> None:
+    async def scenario() -> None:
+        world, slow = World(*ABC), Slow(Status.success())
+        last = await rejected_while_asked(world, slow)
+        again = [world.binding(shown) for shown in ABC[:2]]
+        await asyncio.wait(again)
+        slow.go.set()
+        assert (await last).is_success
+        assert sorted(world.bound) == ["a", "b", "c"]
+
+    run(scenario())
+
+
 def test_a_pod_that_counts_again_after_it_was_rejected_takes_its_group_with_it() -> None:
     """The group is complete again before the rejected pod has failed."""
 
@@ -1585,7 +1625,7 @@ def test_a_group_stays_remembered_while_all_others_wait(monkeypatch: pytest.Monk
         world = World(*others, *there, *ABC)
         held = [world.binding(shown) for shown in others]
         await until(lambda: len(world.waiting) == 3)
-        statuses = await asyncio.gather(*(world.binding(shown) for shown in ABC))
+        statuses = await bind_all(world)
         assert [status.is_success for status in statuses] == [True] * 3
         for each in held:
             each.cancel()

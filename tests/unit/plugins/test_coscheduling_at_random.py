@@ -23,6 +23,7 @@ STEPS = 40
 ROUNDS = 100
 PODS = {name: pod(name, minimum=str(MINIMUM)) for name in NAMES}
 WAIT = (Status.wait(), 500.0)
+YES = Status.success()
 NO = Status.unschedulable("no")
 
 
@@ -31,8 +32,8 @@ class Cycle:
     """The binding cycle of one pod.
 
     Attributes:
-        slow: whether the other Permit plugin thinks before it answers Wait or rejects the pod; else
-            it answers Wait at once.
+        slow: whether the other Permit plugin thinks before it answers; else it answers Wait at
+            once.
         thinks: which plugin thinks about the pod: ``Other``, ``Volumes`` or none.
         answer: what that plugin is to answer.
         failed: whether a plugin has rejected the pod.
@@ -100,6 +101,11 @@ class Gang:
         held = self.world.waiting.get(name)
         return held is not None and self.name in held.pending_plugins
 
+    def allow(self, name: str) -> None:
+        held = self.world.waiting.get(name)
+        if held is not None:
+            held.allow(self.name)
+
     def begin(self, name: str, *, slow: bool) -> None:
         """Let kube-scheduler try a pod, unless the pod is bound or PreFilter rejects it."""
         if name in self.world.bound or name in self.cycles:
@@ -122,12 +128,16 @@ class Gang:
         if cycle is None:
             self.begin(name, slow=self.random.random() < 0.4)
         elif cycle.thinks == "Other":
-            cycle.say(self.random.choice([WAIT, WAIT, NO]))
+            cycle.say(self.random.choice([WAIT, WAIT, YES, NO]))
+            if self.random.random() < 0.2:
+                # The plugin allows the pod before Coscheduling may reject it.
+                await self.pass_time(0.0)
+                self.allow(name)
         elif cycle.thinks == "Volumes":
-            cycle.say(self.random.choice([Status.success(), Status.success(), NO]))
+            cycle.say(self.random.choice([YES, YES, NO]))
         elif self.is_held(name):
             if self.random.random() < 0.5:
-                self.world.waiting.get(name).allow(self.name)
+                self.allow(name)
             else:
                 cycle.failed = True
                 self.world.waiting.reject(name, self.name, "no")
@@ -143,9 +153,8 @@ class Gang:
         await self.pass_time(0.5)
         for name, cycle in list(self.cycles.items()):
             if cycle.thinks:
-                cycle.say(WAIT if cycle.thinks == "Other" else Status.success())
-            elif self.is_held(name):
-                self.world.waiting.get(name).allow(self.name)
+                cycle.say(WAIT if cycle.thinks == "Other" else YES)
+            self.allow(name)
         await self.pass_time(0.0)
         await self.pass_time(1.0)
 

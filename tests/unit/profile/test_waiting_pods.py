@@ -124,7 +124,12 @@ def test_no_more_pods_are_held_than_may_be_and_the_next_is_when_one_goes(
         held.add("a2")
         full = "2 pods of this namespace wait already, as extender.maxHeldPodsPerNamespace allows"
         refused = held.add("a3")
+        # The pod does not count for its gang, although its Unreserve has not begun.
+        assert held.pods.gives_up("a3")
         assert await reason_of(refused) == full
+        with held.pods.unreserving("a3"):
+            assert held.pods.gives_up("a3")
+        assert not held.pods.gives_up("a3")
         # Its end frees no place, for it had none.
         held.pods.remove(refused)
         assert await reason_of(held.add("a4")) == full
