@@ -57,7 +57,7 @@ from kubextend.server import (
     waiting_pod_routes,
 )
 from kubextend.verbs import Verbs
-from kubextend.verbs.configured import (
+from kubextend.verbs.build_verbs import (
     build_verbs,
     handle_of,
     memory_of,
@@ -65,7 +65,7 @@ from kubextend.verbs.configured import (
     waiting_pods_of,
 )
 from kubextend.verbs.filter_again import looking_again
-from kubextend.verbs.kept_between_calls import NODE_STORE
+from kubextend.verbs.memory import NODE_STORE
 from kubextend.verbs.plugin_failures import Failures
 from kubextend.verbs.readiness import (
     INFORMERS_SYNCED,
@@ -112,7 +112,7 @@ class _ClusterSide:
     events: cluster.EventRecorder
     leader: cluster.Leader | None
     informers: cluster.Informers
-    marker: cluster.HeldPodMarker | None
+    marker: cluster.WaitingPodMarker | None
 
     @classmethod
     def of(
@@ -289,11 +289,11 @@ def _leader(
 
 def _marker(
     config: ExtenderConfiguration, api: "Cluster", waiting_pods: WaitingPods
-) -> cluster.HeldPodMarker | None:
+) -> cluster.WaitingPodMarker | None:
     """Make the part that marks held pods; None where no autoscaler counts them."""
     if not config.marks_held_pods:
         return None
-    marker = cluster.HeldPodMarker(api)
+    marker = cluster.WaitingPodMarker(api)
     waiting_pods.tell(
         lambda held: marker.hold(held.pod, held.node_name, held.pending_plugins),
         lambda held: marker.release(held.pod.uid),

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from kubextend.cluster.held_pod_marker import mark
 from kubextend.cluster.pod_conditions import patch
+from kubextend.cluster.waiting_pod_marker import mark
 
 from .controlplane import ControlPlane
 from .kubeapi import STRATEGIC, Api, Object

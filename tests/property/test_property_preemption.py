@@ -238,7 +238,7 @@ def test_what_kube_scheduler_evicts_of_groups_lets_the_pod_in_on_each_node_that_
     def settings(**given: Any) -> ExtenderSettings:
         return ExtenderSettings(**{**given, "preempt_groups": True})
 
-    monkeypatch.setattr("kubextend.verbs.configured.ExtenderSettings", settings)
+    monkeypatch.setattr("kubextend.verbs.build_verbs.ExtenderSettings", settings)
     abstained = named = cut = 0
     for seed in range(CLUSTERS):
         rng = random.Random(seed)

@@ -15,8 +15,8 @@ from kubextend import core, testing
 from kubextend.config import model
 from kubextend.framework import CycleState, Handle, HeldPod, HeldPods, Status
 from kubextend.framework.plugin import METHODS_OF_POINT
-from kubextend.profile import binding, breaker
-from kubextend.verbs import answer_in_time, unbound_pod_records
+from kubextend.profile import binding_cycle, breaker
+from kubextend.verbs import answer_in_time, unplaced_pods
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -189,13 +189,13 @@ def test_the_numbers_of_failures_are_those_of_the_code() -> None:
     assert f"while it is open, {breaker.OPEN_S:g} s" in text
     assert "If two abandoned threads of one plugin" in text
     assert breaker.MOST_STUCK_THREADS == 2
-    plugins, cleanup = binding._AFTER_PLUGINS, binding._AFTER_CLEANUP
+    plugins, cleanup = binding_cycle._AFTER_PLUGINS, binding_cycle._AFTER_CLEANUP
     for share, most_s in (plugins, cleanup):
         assert f"before the last {share * 100:g} %" in text
         assert f"last {most_s:g} s if that is less" in text
     hold_s, longest_s = (
-        unbound_pod_records._PERMIT_HOLD_S,
-        unbound_pod_records._LONGEST_PERMIT_HOLD_S,
+        unplaced_pods._PERMIT_HOLD_S,
+        unplaced_pods._LONGEST_PERMIT_HOLD_S,
     )
     assert f"kubextend does so for {hold_s:g} s" in text
     assert f"up to {longest_s / 60:g} minutes" in text

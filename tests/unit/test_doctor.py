@@ -73,9 +73,9 @@ class Api:
 def test_a_clock_that_differs_by_more_than_five_seconds_is_an_error(
     ahead_s: int, wrong: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def who_am_i(_api: object) -> cluster.access_review.Caller:
+    def who_am_i(_api: object) -> cluster.api_questions.Caller:
         at = datetime.now(UTC) + timedelta(seconds=ahead_s)
-        return cluster.access_review.Caller("me", at.replace(microsecond=0))
+        return cluster.api_questions.Caller("me", at.replace(microsecond=0))
 
     monkeypatch.setattr(cluster, "who_am_i", who_am_i)
     examined = Examined(loaded(tmp_path))

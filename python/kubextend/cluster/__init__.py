@@ -10,7 +10,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kubextend.cluster.access_review import (
+from kubextend.cluster.activator import Activator
+from kubextend.cluster.api_call import NAME, RefusedError, UnreachableError
+from kubextend.cluster.api_questions import (
     Right,
     granted,
     is_served,
@@ -19,22 +21,22 @@ from kubextend.cluster.access_review import (
     server_version,
     who_am_i,
 )
-from kubextend.cluster.activator import Activator
-from kubextend.cluster.api_call import NAME, RefusedError, UnreachableError
 from kubextend.cluster.binder import Binder
 from kubextend.cluster.election import Election, LeaseName, lease_holder
-from kubextend.cluster.events import EventRecorder, list_set_aside
-from kubextend.cluster.held_pod_marker import HeldPodMarker
-from kubextend.cluster.informers import Informers
+from kubextend.cluster.event_recorder import EventRecorder, list_set_aside
 from kubextend.cluster.installed_policies import list_admission
 from kubextend.cluster.leader import Leader, PodName
-from kubextend.cluster.nodes import follow_nodes
-from kubextend.cluster.pending_pods import follow_pending_pods, list_pending_pods, list_pods
+from kubextend.cluster.node_reflector import follow_nodes
+from kubextend.cluster.pending_pod_reflector import follow_pending_pods
+from kubextend.cluster.plugin_informers import Informers
+from kubextend.cluster.pod_lists import list_pending_pods, list_pods
+from kubextend.cluster.pod_reader import PodReader
+from kubextend.cluster.pod_reflector import follow_pods
 from kubextend.cluster.pod_story import pod_events, read_manifest
-from kubextend.cluster.pods import PodReader, follow_pods
 from kubextend.cluster.port_forward import port_of_pod, ready_pods
 from kubextend.cluster.reflector import Reflector
 from kubextend.cluster.ungater import Fate, Ungater, ungate
+from kubextend.cluster.waiting_pod_marker import WaitingPodMarker
 from kubextend.errors import ClusterError
 from kubextend.framework.events import Regarding
 
@@ -49,7 +51,6 @@ __all__ = [
     "Election",
     "EventRecorder",
     "Fate",
-    "HeldPodMarker",
     "Informers",
     "Leader",
     "LeaseName",
@@ -60,6 +61,7 @@ __all__ = [
     "Right",
     "Ungater",
     "UnreachableError",
+    "WaitingPodMarker",
     "check_kubeconfig",
     "connect",
     "follow_nodes",

@@ -1,4 +1,4 @@
-"""Keeps a store equal to the API's nodes or pods: lists once, then watches, on one thread.
+"""Keeps a store equal to the API's objects of one kind: lists once, then watches, on one thread.
 
 The reflector hands the API's bytes to the store, which parses them. While the API cannot be
 reached, the store keeps its last content, and ``age_s`` grows.

@@ -21,7 +21,7 @@ from kubextend.verbs.decision_records import (
     short,
 )
 from kubextend.verbs.filter_again import LookAgain
-from kubextend.verbs.unbound_pod_records import NOT_PERMITTED
+from kubextend.verbs.unplaced_pods import NOT_PERMITTED
 
 __all__ = ["API_VERSION", "DecisionReader", "Json", "ServerFacts", "waiting_json"]
 

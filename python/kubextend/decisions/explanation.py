@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from kubextend.verbs.unbound_pod_records import NOT_PERMITTED
+from kubextend.verbs.unplaced_pods import NOT_PERMITTED
 
 __all__ = ["Cause", "Explanation", "Facts", "explain"]
 

@@ -32,7 +32,7 @@ from kubextend.framework.plugin import (
 )
 from kubextend.framework.status import Code, Status
 from kubextend.framework.wrong_answer import check_status, close_all, wrong_answer
-from kubextend.profile.binding import BindingPlugins
+from kubextend.profile.binding_cycle import BindingPlugins
 from kubextend.profile.guarded_calls import (
     AtNodeError,
     about,
@@ -41,7 +41,7 @@ from kubextend.profile.guarded_calls import (
     status_of,
     take_note,
 )
-from kubextend.profile.per_node import (
+from kubextend.profile.per_node_adapters import (
     FilterNodes,
     Pods,
     ScoreNodes,

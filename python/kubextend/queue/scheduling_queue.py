@@ -21,9 +21,9 @@ from kubextend.framework.plugin import QueuedPodInfo
 from kubextend.queue.entry import Entry, GroupEntry, QueueEntry, State, info_of
 from kubextend.queue.fair_queue import FairQueue
 from kubextend.queue.heap import Before
-from kubextend.queue.namespace_pauses import UnschedulableCounts
+from kubextend.queue.placement_waits import PlacementWaits
+from kubextend.queue.unschedulable_counts import UnschedulableCounts
 from kubextend.queue.window import VERDICTS, Window
-from kubextend.queue.window_waits import WindowWaits
 
 __all__ = ["FairQueuing", "SchedulingQueue", "Settings", "Strategy"]
 
@@ -122,7 +122,7 @@ class SchedulingQueue:
         self._why_held = why_held
         self._clock = clock
         self._leads = leads
-        self._window_waits = WindowWaits(settings.max_hold_s, clock)
+        self._window_waits = PlacementWaits(settings.max_hold_s, clock)
         self._known: dict[str, Entry] = {}
         self._fair = settings.fair_queuing is FairQueuing.BY_NAMESPACE
         self._ready = FairQueue(order, _namespace if self._fair else _one_flow)

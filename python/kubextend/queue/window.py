@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kubextend.queue.entry import Entry, State
-from kubextend.queue.late_pods import LatePods
+from kubextend.queue.overtaken_pods import OvertakenPods
 
 __all__ = ["VERDICTS", "Window"]
 
@@ -37,7 +37,7 @@ class Window:
         # aside.
         self._in_window: dict[str, dict[Entry, None]] = {}
         self._beside: dict[str, dict[Entry, None]] = {}
-        self._late = LatePods(size)
+        self._late = OvertakenPods(size)
         # Large pods whose gate is being removed.
         self._large: dict[Entry, None] = {}
 

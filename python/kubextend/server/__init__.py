@@ -11,11 +11,11 @@ from kubextend.server.application import Application, Limits, application, healt
 from kubextend.server.connection.deadlines import Deadlines
 from kubextend.server.connection.tls import ClientTlsFiles, TlsFiles
 from kubextend.server.decisions_endpoint import decision_routes
+from kubextend.server.decisions_page import page_routes
 from kubextend.server.freed_memory import keep_freed_memory
 from kubextend.server.health import Health, HealthCheck
-from kubextend.server.listeners import Ending, Listener, Service
 from kubextend.server.memory_limit import memory_limit_bytes
-from kubextend.server.page_endpoint import page_routes
+from kubextend.server.service import Ending, Listener, Service
 from kubextend.server.waiting_pods_endpoint import waiting_pod_routes
 
 __all__ = [

@@ -46,7 +46,7 @@ from kubextend.testing.stand_ins import (
     at_once,
 )
 from kubextend.verbs import Verbs
-from kubextend.verbs.configured import build_verbs, handle_of, memory_of, waiting_pods_of
+from kubextend.verbs.build_verbs import build_verbs, handle_of, memory_of, waiting_pods_of
 from kubextend.verbs.plugin_failures import Failures
 
 __all__ = ["Cluster", "FilterResult", "Outcome"]

@@ -26,8 +26,8 @@ from kubextend.verbs.context import Context
 from kubextend.verbs.decision_records import VerbCall, short
 from kubextend.verbs.group_places import MOST_LOOKS
 from kubextend.verbs.plugin_failures import sentence
-from kubextend.verbs.request_counts import ATTEMPTS, counting
-from kubextend.verbs.unbound_pod_records import Attempt
+from kubextend.verbs.request_metrics import ATTEMPTS, counting
+from kubextend.verbs.unplaced_pods import Attempt
 from kubextend.verbs.verb_interface import OnJob
 
 __all__ = ["POD_DELETED", "BindVerb"]

@@ -13,9 +13,9 @@ from kubextend.verbs.context import Context
 from kubextend.verbs.decision_records import NodesCall, VerbCall, kept_nodes
 from kubextend.verbs.group_places import fit_member, is_member
 from kubextend.verbs.plugin_failures import sentence
-from kubextend.verbs.request_counts import ATTEMPTS, NODES
+from kubextend.verbs.request_metrics import ATTEMPTS, NODES
 from kubextend.verbs.stable_reasons import Entry, entries_of
-from kubextend.verbs.unbound_pod_records import NOT_PERMITTED, Attempt
+from kubextend.verbs.unplaced_pods import NOT_PERMITTED, Attempt
 
 __all__ = ["FilterVerb"]
 

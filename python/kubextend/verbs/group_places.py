@@ -31,7 +31,7 @@ from kubextend.profile import FilterOutcome, Profile
 from kubextend.verbs.filter_again import GoesOn
 from kubextend.verbs.memory_bounded_map import KeptPods
 from kubextend.verbs.scoring import LeftOut, first_of_the_best
-from kubextend.verbs.unbound_pod_records import Attempt
+from kubextend.verbs.unplaced_pods import Attempt
 
 __all__ = ["MOST_LOOKS", "GroupPlaces", "fit_member", "is_member"]
 

@@ -27,8 +27,8 @@ from kubextend.verbs.context import Context
 from kubextend.verbs.decision_records import VerbCall
 from kubextend.verbs.filter_again import GoesOn
 from kubextend.verbs.plugin_failures import sentence
-from kubextend.verbs.request_counts import NODES
-from kubextend.verbs.unbound_pod_records import NOT_PERMITTED
+from kubextend.verbs.request_metrics import NODES
+from kubextend.verbs.unplaced_pods import NOT_PERMITTED
 
 __all__ = ["PreemptVerb"]
 

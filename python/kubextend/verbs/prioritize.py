@@ -11,7 +11,7 @@ from kubextend.profile.run_in_progress import PluginCall
 from kubextend.verbs.answer import NO_SCORES, Answer, Body
 from kubextend.verbs.context import Context
 from kubextend.verbs.decision_records import NodesCall, VerbCall, kept_nodes, kept_scores
-from kubextend.verbs.request_counts import NODES
+from kubextend.verbs.request_metrics import NODES
 from kubextend.verbs.scoring import score_nodes
 
 __all__ = ["PrioritizeVerb"]

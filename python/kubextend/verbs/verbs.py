@@ -10,8 +10,8 @@ from kubextend.verbs.context import Context
 from kubextend.verbs.filter import FilterVerb
 from kubextend.verbs.preempt import PreemptVerb
 from kubextend.verbs.prioritize import PrioritizeVerb
-from kubextend.verbs.request_counts import REQUESTS
-from kubextend.verbs.unbound_pod_records import unschedulable_before
+from kubextend.verbs.request_metrics import REQUESTS
+from kubextend.verbs.unplaced_pods import unschedulable_before
 from kubextend.verbs.verb_interface import Verb
 
 __all__ = ["Verbs"]

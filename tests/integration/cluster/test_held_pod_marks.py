@@ -11,7 +11,7 @@ from cluster_world import Clock, Held, unlabelled
 from scripted_api import ScriptedApi, refusing
 
 from kubextend import app, config
-from kubextend.cluster import HeldPodMarker
+from kubextend.cluster import WaitingPodMarker
 from kubextend.core import PodStore
 from kubextend.errors import ConfigError
 from kubextend.plugins import IN_TREE
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def marker(cluster: Cluster) -> Iterator[HeldPodMarker]:
-    made = HeldPodMarker(cluster, pause_s=0)
+def marker(cluster: Cluster) -> Iterator[WaitingPodMarker]:
+    made = WaitingPodMarker(cluster, pause_s=0)
     yield made
     made.stop()
 
@@ -46,7 +46,7 @@ def marked(api: ScriptedApi) -> list[str]:
 
 
 def test_a_mark_says_that_the_pod_is_unschedulable_and_who_holds_it(
-    api: ScriptedApi, marker: HeldPodMarker, eventually: Callable[..., None]
+    api: ScriptedApi, marker: WaitingPodMarker, eventually: Callable[..., None]
 ) -> None:
     marker.hold(pod("web"), "n1", ["Quota", "Coscheduling"])
     eventually(lambda: marked(api) == ["web"])
@@ -70,7 +70,7 @@ def test_a_pod_is_marked_only_when_it_was_held_for_a_while(
     api: ScriptedApi, cluster: Cluster, eventually: Callable[..., None]
 ) -> None:
     clock = Clock()
-    marker = HeldPodMarker(cluster, pause_s=2, clock=clock)
+    marker = WaitingPodMarker(cluster, pause_s=2, clock=clock)
     marker.hold(pod("long"), "n1", ["A"])
     marker.hold(pod("short"), "n1", ["A"])
     clock.pass_s(1.9)
@@ -85,7 +85,7 @@ def test_a_pod_is_marked_only_when_it_was_held_for_a_while(
 
 
 def test_a_mark_is_due_two_seconds_after_the_wait_began(cluster: Cluster) -> None:
-    marker = HeldPodMarker(cluster, clock=Clock())
+    marker = WaitingPodMarker(cluster, clock=Clock())
     # A stopped queue has no thread that might take the mark before the test looks.
     marker.stop()
     marker.hold(pod("web"), "n1", ["A"])
@@ -93,7 +93,7 @@ def test_a_mark_is_due_two_seconds_after_the_wait_began(cluster: Cluster) -> Non
 
 
 def test_a_pod_that_leaves_permit_before_its_turn_is_not_marked(
-    api: ScriptedApi, marker: HeldPodMarker, eventually: Callable[..., None]
+    api: ScriptedApi, marker: WaitingPodMarker, eventually: Callable[..., None]
 ) -> None:
     first = Held()
     api.fail("patch", first)
@@ -110,7 +110,7 @@ def test_a_pod_that_is_held_again_is_marked_again(
     api: ScriptedApi, cluster: Cluster, eventually: Callable[..., None]
 ) -> None:
     clock = Clock()
-    marker = HeldPodMarker(cluster, pause_s=0, clock=clock)
+    marker = WaitingPodMarker(cluster, pause_s=0, clock=clock)
     for node in ("n1", "n2"):
         marker.hold(pod("web"), node, ["A"])
         eventually(lambda node=node: bool(api.requests) and node in str(api.requests[-1]))
@@ -123,7 +123,7 @@ def test_a_pod_that_is_held_again_is_marked_again(
 
 def test_a_refusal_is_said_once_and_harms_nobody(
     api: ScriptedApi,
-    marker: HeldPodMarker,
+    marker: WaitingPodMarker,
     eventually: Callable[..., None],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -136,14 +136,14 @@ def test_a_refusal_is_said_once_and_harms_nobody(
 
 
 def test_a_pod_kept_without_labels_is_marked_too(
-    api: ScriptedApi, marker: HeldPodMarker, eventually: Callable[..., None]
+    api: ScriptedApi, marker: WaitingPodMarker, eventually: Callable[..., None]
 ) -> None:
     marker.hold(unlabelled("large"), "n1", ["A"])
     eventually(lambda: marked(api) == ["large"])
 
 
 @pytest.mark.parametrize("name", ["..", "a/b"])
-def test_what_is_no_name_is_not_sent(api: ScriptedApi, marker: HeldPodMarker, name: str) -> None:
+def test_what_is_no_name_is_not_sent(api: ScriptedApi, marker: WaitingPodMarker, name: str) -> None:
     marker.hold(pod(name), "n1", ["A"])
     assert marker.stats.dropped == 1
     assert api.counts["patch"] == 0

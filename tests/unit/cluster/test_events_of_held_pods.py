@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from kubextend.cluster import EventRecorder
-from kubextend.cluster import events as events_module
-from kubextend.cluster.events import Note, event, set_aside, waiting_on_permit
+from kubextend.cluster import event_recorder as events_module
+from kubextend.cluster.event_recorder import Note, event, set_aside, waiting_on_permit
 from kubextend.core import PodStore
 
 if TYPE_CHECKING:

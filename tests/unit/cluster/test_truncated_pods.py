@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kubextend import core
-from kubextend.cluster.pending_pods import _Told
-from kubextend.cluster.pods import _Fates
+from kubextend.cluster.pending_pod_reflector import _Told
+from kubextend.cluster.pod_reflector import _Fates
 from kubextend.framework.handle import MAX_POD_BYTES
 
 if TYPE_CHECKING:

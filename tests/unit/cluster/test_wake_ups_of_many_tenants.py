@@ -20,7 +20,7 @@ from kubextend.cluster.pod_conditions import POD_INTERVAL_S
 from kubextend.cluster.write_queue import TokenBucket, WaitingWrites, Write
 from kubextend.framework.status import Status
 from kubextend.metrics import Metrics
-from kubextend.verbs.unbound_pod_records import UnplacedPods
+from kubextend.verbs.unplaced_pods import UnplacedPods
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kubextend.decisions.explanation import Cause, Facts, _reasons, explain
-from kubextend.verbs.unbound_pod_records import NOT_PERMITTED
+from kubextend.verbs.unplaced_pods import NOT_PERMITTED
 
 # kubextend has run for an hour when the pod is tried.
 SERVER = {

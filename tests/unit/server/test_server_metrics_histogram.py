@@ -9,7 +9,7 @@ from prometheus_client.exposition import generate_latest
 
 from kubextend.metrics import Metrics
 from kubextend.server.verb_endpoint import BODY_BYTES, DURATION
-from kubextend.verbs.request_counts import NODES
+from kubextend.verbs.request_metrics import NODES
 
 BOUNDS = {
     "kubextend_verb_duration_seconds": [0.001 * 2.0**power for power in range(-5, 15)],

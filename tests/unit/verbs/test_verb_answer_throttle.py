@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from verb_world import Clock
 
-from kubextend.verbs.delayed_bind_answers import AnswerThrottle
+from kubextend.verbs.bind_answer_throttle import AnswerThrottle
 
 
 def delays_ms(throttle: AnswerThrottle, number: int, namespace: str = "a") -> list[int]:

@@ -296,7 +296,7 @@ def test_what_forbids_a_binding_between_two_attempts_is_heeded(what: str, plugin
 
 
 def test_a_bind_plugin_does_not_outlive_the_lead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kubextend.profile.binding._LOOK_S", 0.0)
+    monkeypatch.setattr("kubextend.profile.binding_cycle._LOOK_S", 0.0)
     bound: list[str] = []
 
     class Binds:

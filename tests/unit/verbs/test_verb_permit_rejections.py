@@ -24,7 +24,7 @@ from kubextend import core
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, Profile, Profiles, WaitingPods
-from kubextend.verbs.delayed_bind_answers import AnswerThrottle
+from kubextend.verbs.bind_answer_throttle import AnswerThrottle
 from make_verbs import make_verbs
 
 CLOSED = "the door is closed"

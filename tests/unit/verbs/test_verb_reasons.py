@@ -30,7 +30,7 @@ from kubextend.framework.status import Status
 from kubextend.profile import FilterOutcome, Profile
 from kubextend.verbs.filter_again import Verdict
 from kubextend.verbs.stable_reasons import Entry, entries_of
-from kubextend.verbs.unbound_pod_records import Attempt
+from kubextend.verbs.unplaced_pods import Attempt
 
 HALVES = (True, False)
 

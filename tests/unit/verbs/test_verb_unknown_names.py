@@ -1,6 +1,6 @@
 from verb_world import Clock
 
-from kubextend.verbs.unknown_node_names import UnknownNames
+from kubextend.verbs.unknown_node_ages import UnknownNames
 
 
 def test_a_name_is_new_for_ten_seconds_from_when_it_was_first_seen() -> None:

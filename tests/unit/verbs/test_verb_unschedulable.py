@@ -27,9 +27,9 @@ from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 from kubextend.profile import Profile
 from kubextend.verbs import Verbs
-from kubextend.verbs import unbound_pod_records as unplaced_pods_module
+from kubextend.verbs import unplaced_pods as unplaced_pods_module
 from kubextend.verbs.filter_again import Verdict, filter_anew
-from kubextend.verbs.unbound_pod_records import Attempt, UnplacedPods
+from kubextend.verbs.unplaced_pods import Attempt, UnplacedPods
 
 
 def nodes_of(watched: Watched, *names: str) -> tuple[core.Pod, core.Nodes]:

@@ -13,7 +13,7 @@ from kubextend.framework.status import Status
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
 from kubextend.verbs import Verbs
-from kubextend.verbs.unbound_pod_records import UnplacedPods
+from kubextend.verbs.unplaced_pods import UnplacedPods
 from make_verbs import make_verbs
 
 RDMA = {"rdma": "true"}

@@ -26,7 +26,7 @@ from kubextend.server.connection.bytes_in_flight import BytesInFlight
 from kubextend.server.connection.deadlines import Deadline, Deadlines
 from kubextend.server.connection.exchange import Exchange
 from kubextend.server.connection.phases import AnswerPhase, Reading
-from kubextend.server.connection.request_bytes import (
+from kubextend.server.connection.request_byte_limits import (
     FREE_BYTES,
     MOST_FRAMING_BYTES,
     MOST_HEAD_BYTES,

@@ -9,12 +9,12 @@ from kubextend import core
 from kubextend.framework.handle import ClusterPorts
 from kubextend.metrics import Metrics, ScrapedCounter, ScrapedGauge
 from kubextend.profile import PluginLimits, WaitingPods
+from kubextend.verbs.bind_answer_throttle import AnswerThrottle
 from kubextend.verbs.decision_records import Decisions
-from kubextend.verbs.delayed_bind_answers import AnswerThrottle
 from kubextend.verbs.filter_again import looking_again
 from kubextend.verbs.group_places import GroupPlaces
-from kubextend.verbs.unbound_pod_records import UnplacedPods
-from kubextend.verbs.unknown_node_names import UnknownNames
+from kubextend.verbs.unknown_node_ages import UnknownNames
+from kubextend.verbs.unplaced_pods import UnplacedPods
 
 __all__ = ["NODE_STORE", "Memory"]
 

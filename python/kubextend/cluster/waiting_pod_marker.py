@@ -11,7 +11,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from kubextend.cluster.events import waiting_on_permit
+from kubextend.cluster.event_recorder import waiting_on_permit
 from kubextend.cluster.pod_conditions import Condition, PodConditions
 from kubextend.cluster.write_queue import writes_counted
 
@@ -27,7 +27,7 @@ PAUSE_S = 2.0
 """Seconds for which a pod is held before it is marked: most groups are complete earlier."""
 
 
-class HeldPodMarker(PodConditions):
+class WaitingPodMarker(PodConditions):
     """Sets the condition ``PodScheduled`` of held pods to False, with the reason Unschedulable.
 
     A Binding sets the condition to True again, and kube-scheduler replaces it after a rejection.

@@ -12,7 +12,7 @@ from typing import Final
 
 from kubextend.queue.entry import Entry
 
-__all__ = ["LatePods"]
+__all__ = ["OvertakenPods"]
 
 MOST_OVERTAKERS: Final = 2
 """How many pods that became late after a late pod kube-scheduler may try before the late pod; then
@@ -47,7 +47,7 @@ class _Delay:
     overtakers: int = 0
 
 
-class LatePods:
+class OvertakenPods:
     """The late pods (released, not soon tried), and which of them no further pod may overtake.
 
     Args:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["WindowWaits"]
+__all__ = ["PlacementWaits"]
 
 LEAST_S: Final = 1.0
 FORGOTTEN_AFTER: Final = 10
@@ -24,7 +24,7 @@ class _Streak:
     last_at_s: float
 
 
-class WindowWaits:
+class PlacementWaits:
     """Computes, for each namespace, how long the queue waits for a pod that found no node.
 
     Args:

@@ -17,7 +17,7 @@ from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, Profile, Profiles, WaitingPods
 from kubextend.verbs.context import Context, ExtenderSettings
 from kubextend.verbs.decision_records import Decisions
-from kubextend.verbs.kept_between_calls import NODE_STORE, Memory
+from kubextend.verbs.memory import NODE_STORE, Memory
 from kubextend.verbs.verbs import Verbs
 
 __all__ = ["build_verbs", "handle_of", "memory_of", "profile_of", "waiting_pods_of"]

@@ -1,4 +1,4 @@
-"""Lists and watches pending pods: pods of any namespace that are on no node and have not ended.
+"""Follows the pods that are on no node and have not ended, by list and watch, for callbacks.
 
 A field selector picks the pending pods, so the API reports a pod as DELETED once the pod is bound.
 """
@@ -6,13 +6,11 @@ A field selector picks the pending pods, so the API reports a pod as DELETED onc
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kubextend import core
-from kubextend.cluster.api_call import Call
-from kubextend.cluster.pods import PODS, TruncatedPods
-from kubextend.cluster.reflector import LIST_SILENCE_S, PAGE_ITEMS, Kind, Reflector
+from kubextend.cluster.pod_reflector import TruncatedPods
+from kubextend.cluster.reflector import Kind, Reflector
 from kubextend.framework.handle import MAX_POD_BYTES
 from kubextend.framework.kept_parts import NO_PARTS
 
@@ -53,63 +51,6 @@ def follow_pending_pods(
     store = core.PodStore(max_pod_bytes=MAX_POD_BYTES, **(parts or NO_PARTS))
     told = _Told(store, on_list, on_pod, on_gone)
     return Reflector(cluster, store, kind=PENDING_PODS, listener=told)
-
-
-def list_pending_pods(cluster: Cluster, parts: KeptParts | None = None) -> list[core.Pod]:
-    """List the pods of every namespace that are on no node and have not ended. Blocks.
-
-    Args:
-        cluster: the connection to the Kubernetes API.
-        parts: the optional parts of the pods that plugins need; None: none.
-
-    Raises:
-        RefusedError: the API answered with an error status.
-        UnreachableError: the API did not respond.
-        WireError: the response is no list of pods.
-    """
-    return _listed(cluster, core.PodStore(**(parts or NO_PARTS)), PENDING_PODS).pods()
-
-
-def list_pods(cluster: Cluster, parts: KeptParts | None = None) -> ListedPods:
-    """List the pods of every namespace that have not ended, on nodes or not. Blocks.
-
-    Args:
-        cluster: the connection to the Kubernetes API.
-        parts: the optional parts of the pods that plugins need; None: none.
-
-    Raises:
-        RefusedError: the API answered with an error status.
-        UnreachableError: the API did not respond.
-        WireError: the response is no list of pods.
-    """
-    store = core.PodStore(max_pod_bytes=MAX_POD_BYTES, **(parts or NO_PARTS))
-    return ListedPods(_listed(cluster, store, PODS))
-
-
-@dataclass(frozen=True, slots=True)
-class ListedPods:
-    """A store of pods that one list filled, with the attributes of a ``Reflector``.
-
-    Attributes:
-        store: the listed pods.
-        synced: always True, as for a reflector that has its first list.
-    """
-
-    store: core.PodStore
-    synced: bool = True
-
-
-def _listed(cluster: Cluster, store: core.PodStore, kind: Kind) -> core.PodStore:
-    relist = store.relist()
-    query = {"fieldSelector": kind.field_selector, "limit": str(PAGE_ITEMS)}
-    while True:
-        call = Call("GET", kind.path, LIST_SILENCE_S, query)
-        page = relist.page(cluster.request(call))
-        if not page.continue_token:
-            break
-        query["continue"] = page.continue_token
-    relist.commit()
-    return store
 
 
 class _Told:

@@ -1,4 +1,4 @@
-"""Keeps a PodStore equal to the cluster's pods by list and watch; reads single pods.
+"""Keeps a PodStore equal to the cluster's pods, by list and watch.
 
 Callbacks report that a pod was deleted or bound. If a pod is deleted or bound while no watch is
 open, the next list shows that.
@@ -9,23 +9,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from kubextend import core
-from kubextend.cluster.api_call import (
-    FORBIDDEN,
-    NAME,
-    NOT_FOUND,
-    Call,
-    RefusedError,
-    UnreachableError,
-)
 from kubextend.cluster.reflector import Kind, Reflector
-from kubextend.errors import ClusterError, WireError
 from kubextend.framework.handle import MAX_POD_BYTES
-from kubextend.framework.kept_parts import ALL_PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from kubextend import core
     from kubextend.cluster.client import Cluster
 
 log = logging.getLogger(__name__)
@@ -35,8 +25,6 @@ PODS: Final = Kind("pods", "/api/v1/pods", "status.phase!=Succeeded,status.phase
 matches the pod, so the API sends a DELETED event."""
 
 MOST_NAMED = 10
-
-CALL_S = 5.0
 
 
 def follow_pods(
@@ -165,41 +153,3 @@ def _warn_of_truncated(pods: list[core.Pod]) -> None:
         MAX_POD_BYTES,
         ", ".join(f"{pod.namespace}/{pod.name}" for pod in pods[:MOST_NAMED]),
     )
-
-
-class PodReader:
-    """Reads single pods from the Kubernetes API.
-
-    Args:
-        cluster: the connection to the Kubernetes API.
-    """
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    def get(self, namespace: str, name: str) -> core.Pod | None:
-        """Read a pod from the Kubernetes API; return None if no pod has that name. Blocks.
-
-        Raises: ClusterError: the pod could not be read; the message says why.
-        """
-        for what, text in (("namespace", namespace), ("pod", name)):
-            if not NAME.fullmatch(text):
-                message = f"cannot read a pod: {text!r} is no name of a {what}"
-                raise ClusterError(message)
-        call = Call("GET", f"/api/v1/namespaces/{namespace}/pods/{name}", CALL_S)
-        try:
-            return _read(call, self._cluster.request(call))
-        except RefusedError as error:
-            if error.status == NOT_FOUND:
-                return None
-            hint = "; grant get on pods" if error.status == FORBIDDEN else ""
-            message = f"cannot read pod {namespace}/{name}: {error.reason}{hint}"
-            raise ClusterError(message, error.status) from error
-
-
-def _read(call: Call, body: bytes) -> core.Pod | None:
-    """Parse the JSON of one pod; the Rust parser gets it wrapped into a watch event."""
-    try:
-        return core.PodStore(**ALL_PARTS).apply(b'{"type":"ADDED","object":%b}' % body).pod
-    except WireError as error:
-        raise UnreachableError(call, error) from error
