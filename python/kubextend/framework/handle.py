@@ -475,6 +475,16 @@ class Handle:
             return []
         return [pod for pod in self._pods.store.pods() if not pod.node_name]
 
+    def pod(self, uid: str) -> core.Pod | None:
+        """Return the watched pod with this UID; None if there is none, or pods are not watched.
+
+        The ``node_name`` of an assumed pod is the node that kube-scheduler chose.
+
+        Raises: KubextendError: the plugin's class does not have ``needs_pods = True``.
+        """
+        self._check_declared()
+        return None if self._pods is None else self._pods.store.get(uid)
+
     def labelled_pods(
         self, namespace: str, label: str, value: str, state: CycleState | None = None
     ) -> list[core.Pod]:

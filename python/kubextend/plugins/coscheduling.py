@@ -40,8 +40,6 @@ _SMALL_GAP = 0.1
 _SETTLE_AGAIN_S = 0.2
 # After filter, kube-scheduler calls preempt and nominates the pod at once.
 _PREEMPTION_S = 1.0
-# kube-scheduler lets no Permit plugin hold a pod for longer.
-_LONGEST_PERMIT_S = 900.0
 _LONGEST_BACKOFF_S = 60.0
 # Listing a group of 3,200 pods takes 4 ms, so a list of n pods is used for n / 5,000 s.
 _LISTED_PER_S = 5000
@@ -49,7 +47,15 @@ _WOKEN_PER_S = 100
 # A tenth of the pods, and at least 100, are activated each second: 4,096 pods within 24 s.
 _WAKE_WITHIN_S = 10
 _GROUPS = 4096
+# A group that is in use is looked at again when so many other groups were asked for.
+_LOOKS = 32
+# How many rejected pods are remembered of one group, and of all groups together if each has as
+# many. Groups that had theirs while there were fewer groups make that seven times as many at most:
+# 45 MB of UIDs.
 _TURNED_AWAY = 4096
+_ALL_TURNED_AWAY = 32768
+# No namespace, label, scheduler name or UID of the API is longer.
+_LONGEST_NAME = 253
 
 _NO_NUMBER = "pod of a pod group does not say how many pods are the minimum"
 _TOO_FEW = "pod group has fewer pods than its minimum"
@@ -60,6 +66,9 @@ _UNLISTED = "pods of the pod group cannot be listed"
 
 _Key = tuple[str, str, str]
 """Scheduler name, namespace and name of a group."""
+
+_Decision = Callable[[HeldPod], None]
+"""Allows or rejects a pod once Permit holds it."""
 
 
 class GangArgs(ArgsModel):
@@ -106,20 +115,6 @@ class _Gang:
 
 
 @dataclass(slots=True)
-class _Told:
-    """A pod that this plugin allows or rejects once Permit holds it.
-
-    Attributes:
-        until_s: the time at which Permit holds the pod no longer, in seconds of the event loop's
-            clock.
-        decide: allows or rejects the pod once Permit holds the pod; None: nothing is decided yet.
-    """
-
-    until_s: float
-    decide: Callable[[HeldPod], None] | None = None
-
-
-@dataclass(slots=True)
 class _Roster:
     """The pods of a group when they were last listed.
 
@@ -141,21 +136,22 @@ class _Group:
 
     Attributes:
         permitted: by UID, the node of each pod that reached Permit, and has not failed since.
-        waiting: by UID, pods that have been neither allowed nor rejected since Permit answered
-            Wait, and pods that this plugin allowed and that are rejected if Permit holds them.
+        waiting: by UID, what is decided of each pod that this plugin allows or rejects once Permit
+            holds the pod; None: nothing yet.
         sent_back: UIDs of the pods that were rejected together last: when one of them fails, no
             other pod of the group is rejected again.
-        turned_away: by UID, at most 4,096 pods that were rejected because of the group and that
-            only this plugin activates.
-        probe: the one pod to activate when the backoff ends; the other pods are activated when a
-            pod of the group reaches Permit.
+        turned_away: UIDs of pods that were rejected because of the group and that only this plugin
+            activates, the first one first. The pods themselves, which may be deleted by now, would
+            take any amount of memory.
+        probe: the UID of the one pod to activate when the backoff ends; the other pods are
+            activated when a pod of the group reaches Permit.
         wake_all: whether a pod reached Permit since the plugin last rejected the group's held pods.
         given_up: how often in a row the plugin rejected the group's held pods.
         denied_until_s: the end of the group's backoff, in which its pods are rejected, in monotonic
             seconds.
         may_be_more: whether more pods may have been rejected because of the group than
-            ``turned_away`` holds: by an earlier process, before the group itself was forgotten, or
-            beyond the limit.
+            ``turned_away`` holds: by an earlier process, before the group itself was forgotten,
+            beyond the limit, or earlier than the watch showed the pod.
         roster: the pods of the group when they were last listed; None: not listed yet.
         settle_timer: runs ``_carry_out`` again for decided pods that are not held yet.
         wake_timer: activates rejected pods when the backoff is over, or a second later.
@@ -164,10 +160,10 @@ class _Group:
     """
 
     permitted: dict[str, str] = field(default_factory=dict)
-    waiting: dict[str, _Told] = field(default_factory=dict)
+    waiting: dict[str, _Decision | None] = field(default_factory=dict)
     sent_back: set[str] = field(default_factory=set)
-    turned_away: OrderedDict[str, core.Pod] = field(default_factory=OrderedDict)
-    probe: core.Pod | None = None
+    turned_away: dict[str, None] = field(default_factory=dict)
+    probe: str = ""
     wake_all: bool = False
     given_up: int = 0
     denied_until_s: float = float("-inf")
@@ -258,7 +254,7 @@ class Gangs:
         if self._clock() < group.denied_until_s:
             self._turn_away(group, pod)
             with self._lock:
-                group.probe = group.probe or pod
+                group.probe = group.probe or pod.uid
             return Status.unresolvable(_DENIED)
         try:
             there = self._roster(gang.key, group).there
@@ -343,9 +339,8 @@ class Gangs:
         if key is None:
             return
         group = self._group(key)
-        told = group.waiting.pop(pod.uid, None)
-        was_permitted = group.permitted.pop(pod.uid, None) is not None
-        was_decided = was_permitted and (told is None or told.decide is not None)
+        undecided = group.waiting.pop(pod.uid, self._allow) is None
+        was_decided = group.permitted.pop(pod.uid, None) is not None and not undecided
         was_sent_back = pod.uid in group.sent_back
         group.sent_back.discard(pod.uid)
         if self._needs_no_more(key, pod, group):
@@ -368,9 +363,9 @@ class Gangs:
         """
         del state, node_name
         key = self._key_of(pod)
-        told = None if key is None else self._group(key).waiting.get(pod.uid)
-        is_rejected = told is not None and told.decide == self._reject
-        return Status.unschedulable(_GIVEN_UP) if is_rejected else None
+        if key is None or self._group(key).waiting.get(pod.uid) != self._reject:
+            return None
+        return Status.unschedulable(_GIVEN_UP)
 
     async def post_bind(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
         """Record that the pod, now bound, no longer waits for its group."""
@@ -408,8 +403,7 @@ class Gangs:
         if complete:
             self._let_in(group)
             return Status.success()
-        now_s = asyncio.get_running_loop().time()
-        group.waiting[pod.uid] = _Told(now_s + _LONGEST_PERMIT_S)
+        group.waiting[pod.uid] = None
         detail = f"{number} of {gang.min_available}"
         return Status.wait(_WAITING, detail), self.wait_s(pod, gang.key[2])
 
@@ -422,7 +416,11 @@ class Gangs:
             self._leave(pod)
             return None
         name = pod.labels.get(self._args.pod_group_label)
-        return (pod.scheduler_name, pod.namespace, name) if name else None
+        if not name:
+            return None
+        key = pod.scheduler_name, pod.namespace, name
+        # Whoever can reach the port may name groups that no pod of the API has.
+        return key if max(map(len, key)) <= _LONGEST_NAME else None
 
     def _leave(self, pod: core.Pod) -> None:
         """Log once that pods with a PodGroup are left to kube-scheduler.
@@ -451,11 +449,21 @@ class Gangs:
         return group
 
     def _forget_one(self) -> None:
+        """Forget the group that was asked for the longest ago, unless it is in use."""
         # The group that was asked for last stays.
-        older = itertools.islice(self._groups.items(), len(self._groups) - 1)
-        idle = next((key for key, group in older if not group.waiting), None)
-        if idle is not None:
-            del self._groups[idle]
+        for _ in range(min(_LOOKS, len(self._groups) - 1)):
+            key = next(iter(self._groups))
+            if not self._is_in_use(self._groups[key]):
+                del self._groups[key]
+                return
+            self._groups.move_to_end(key)
+
+    def _is_in_use(self, group: _Group) -> bool:
+        """Return whether pods of a group are being bound, or its pods are rejected for a time."""
+        if group.waiting or self._clock() < group.denied_until_s:
+            return True
+        permitted = group.permitted.keys()
+        return bool(permitted) and not permitted.isdisjoint(self._handle.assumed_pods())
 
     def _members(self, key: _Key) -> list[core.Pod]:
         """Return the pods of a group that run, or that kube-scheduler may place in this profile.
@@ -504,7 +512,7 @@ class Gangs:
         placed = (group.permitted | bound).items()
         by_node: defaultdict[str, set[str]] = defaultdict(set)
         for uid, node in placed:
-            if uid in bound or not gives_up(uid):
+            if not gives_up(uid):
                 by_node[node].add(uid)
         number = 0
         for node, uids in by_node.items():
@@ -567,8 +575,9 @@ class Gangs:
 
     def _turn_away(self, group: _Group, pod: core.Pod) -> None:
         with self._lock:
-            if len(group.turned_away) < _TURNED_AWAY:
-                group.turned_away[pod.uid] = pod
+            most = min(_TURNED_AWAY, _ALL_TURNED_AWAY // len(self._groups))
+            if len(group.turned_away) < most and len(pod.uid) <= _LONGEST_NAME:
+                group.turned_away[pod.uid] = None
             else:
                 group.may_be_more |= pod.uid not in group.turned_away
 
@@ -589,7 +598,7 @@ class Gangs:
         group.give_up_timer = None
         pods = self._handle.pods()
         nominated = [] if pods is None else pods.nominated_pods()
-        undecided = any(told.decide is None for told in group.waiting.values())
+        undecided = None in group.waiting.values()
         if not undecided or any(self._is_of(key, pod) for pod in nominated):
             return
         with suppress(TruncatedPodError):
@@ -631,10 +640,9 @@ class Gangs:
         about it. If Permit lets such a pod go on before this plugin rejects it, PreBind rejects it.
         """
         group.wake_all = False
-        until_s = asyncio.get_running_loop().time() + _LONGEST_PERMIT_S
         group.sent_back = set(self._handle.assumed_pods().intersection(group.permitted))
         for uid in group.sent_back:
-            group.waiting.setdefault(uid, _Told(until_s))
+            group.waiting.setdefault(uid)
         self._settle(group, self._reject)
 
     def _allow(self, held: HeldPod) -> None:
@@ -643,7 +651,7 @@ class Gangs:
     def _reject(self, held: HeldPod) -> None:
         held.reject(self.name, _GIVEN_UP)
 
-    def _settle(self, group: _Group, decide: Callable[[HeldPod], None]) -> None:
+    def _settle(self, group: _Group, decide: _Decision) -> None:
         """Allow or reject, by calling ``decide``, all pods of a group that Permit told to wait.
 
         Call this method on the event loop.
@@ -651,8 +659,7 @@ class Gangs:
         if group.give_up_timer is not None:
             group.give_up_timer.cancel()
             group.give_up_timer = None
-        for told in group.waiting.values():
-            told.decide = decide
+        group.waiting = dict.fromkeys(group.waiting, decide)
         self._carry_out(group)
 
     def _carry_out(self, group: _Group) -> None:
@@ -667,18 +674,18 @@ class Gangs:
             group.settle_timer.cancel()
             group.settle_timer = None
         late = []
-        for uid, told in list(group.waiting.items()):
-            if told.decide is None:
+        for uid, decide in list(group.waiting.items()):
+            if decide is None:
                 continue
             held = self._handle.waiting_pods.get(uid)
             if held is None:
                 late.append(uid)
             else:
                 del group.waiting[uid]
-                told.decide(held)
+                decide(held)
         assumed = self._handle.assumed_pods() if late else frozenset()
         for uid in late:
-            if uid not in assumed or loop.time() >= group.waiting[uid].until_s:
+            if uid not in assumed:
                 del group.waiting[uid]
             elif group.settle_timer is None:
                 again = loop.call_later(_SETTLE_AGAIN_S, self._carry_out, group)
@@ -708,7 +715,9 @@ class Gangs:
         with suppress(TruncatedPodError):
             self._recall(key, group)
         with self._lock:
-            pods = self._to_wake(group)
+            uids = self._to_wake(group)
+            pods = [pod for uid in uids if (pod := self._handle.pod(uid)) is not None]
+            group.may_be_more |= len(pods) < len(uids)
         if pods:
             self._handle.activate(pods)
         if group.wake_all and group.turned_away:
@@ -722,21 +731,25 @@ class Gangs:
         with self._lock:
             group.may_be_more = False
             for pod in parked:
-                group.turned_away.setdefault(pod.uid, pod)
+                group.turned_away.setdefault(pod.uid)
 
-    def _to_wake(self, group: _Group) -> list[core.Pod]:
-        probe, group.probe = group.probe, None
+    def _to_wake(self, group: _Group) -> list[str]:
+        """Take from ``group.turned_away`` the UIDs of the pods to activate now."""
+        probe, group.probe = group.probe, ""
         if not group.wake_all:
             # No pod has reached Permit since the group was given up: only one pod tries again.
-            if probe is None or probe.uid in group.permitted:
+            if not probe or probe in group.permitted:
                 return []
-            group.turned_away.pop(probe.uid, None)
+            group.turned_away.pop(probe, None)
             return [probe]
         for uid in group.permitted.keys() & group.turned_away.keys():
             del group.turned_away[uid]
         size = len(group.turned_away)
         number = min(size, max(_WOKEN_PER_S, -(-size // _WAKE_WITHIN_S)))
-        return [group.turned_away.popitem(last=False)[1] for _ in range(number)]
+        first = list(itertools.islice(group.turned_away, number))
+        for uid in first:
+            del group.turned_away[uid]
+        return first
 
 
 class Coscheduling(Gangs):

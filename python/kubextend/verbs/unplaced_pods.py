@@ -349,12 +349,11 @@ class UnplacedPods:
             large = nodes.held_bytes > _MOST_BYTES_OF_ONE
             if changes is not None and self._activator is not None and not large:
                 rejection = _Rejection(profile, pod, nodes, now_s, now_s, self._changes)
-                record.rejection = rejection
+            record.rejection = rejection
             if pod.uid and entries and not attempt.nominated_alone:
                 entries = record.reasons.steady(entries, now_s)
                 record.untold = None if record.reasons.newer is None else rejection
-            if rejection is not None:
-                self._list(record)
+            self._list(record)
             self._unlist_without_nodes(record)
             self._keep(record)
             woken = self._bound_nodes()

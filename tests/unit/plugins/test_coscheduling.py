@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import sys
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.status import Code, Status
 from kubextend.plugins import IN_TREE
-from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs, _Told
+from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs
 from kubextend.profile import BindingCycle, BindingPlugins, WaitingPods
 from kubextend.profile.time_limited_calls import PluginLimits
 from skipping_loop import run, skip, until
@@ -148,10 +149,10 @@ class World:
 
     name = "World"
 
-    def reserve(self, _state: CycleState, _pod: core.Pod, _node: str) -> None:
+    async def reserve(self, _state: CycleState, _pod: core.Pod, _node: str) -> None:
         pass
 
-    def unreserve(self, _state: CycleState, pod: core.Pod, _node: str) -> None:
+    async def unreserve(self, _state: CycleState, pod: core.Pod, _node: str) -> None:
         self.unreserved.append(pod.name)
 
 
@@ -783,7 +784,7 @@ def test_a_group_of_which_no_pod_is_held_has_no_backoff_for_post_filter() -> Non
         await skip(1)
         assert world.pre_filter(ABC[1]).is_success
         # A pod that is in another plugin's PreBind is decided, and nobody holds it.
-        group.waiting["a"] = _Told(until_s=1e9, decide=world.plugin._reject)
+        group.waiting["a"] = world.plugin._reject
         await fails_filters(world, "c")
         await skip(1)
         assert world.pre_filter(ABC[1]).is_success
@@ -889,8 +890,10 @@ async def refused_by_a_quota(world: World) -> list[str]:
     held = world.binding(ABC[0])
     refused = world.binding(ABC[1], reserve=[quota])
     await quota.asked.wait()
+    # The pods are listed anew, with the node that was chosen for the second one.
+    world.now_s += 1
     last = world.binding(ABC[2])
-    await until(lambda: len(world.waiting) == 2)
+    await until(lambda: len(world.waiting) == 2 or last.done())
     quota.given_up.set()
     quota.go.set()
     return [status.reason for status in await asyncio.gather(held, refused, last)]
@@ -1334,6 +1337,7 @@ def test_the_pod_that_tries_for_the_others_is_woken_however_many_they_are() -> N
     async def scenario() -> None:
         world = World(podGroupBackoffSeconds=3)
         turned_away(world, 4096)
+        world.watch(pod("g", minimum="5001"))
         failing = world.binding(pod("f", minimum="5001"), reserve=[quota := Quota("f")])
         quota.go.set()
         quota.given_up.set()
@@ -1632,6 +1636,186 @@ def test_a_group_stays_remembered_while_all_others_wait(monkeypatch: pytest.Monk
         await asyncio.wait(held)
 
     run(scenario())
+
+
+def name_groups(world: World, number: int) -> None:
+    """Ask about pods of so many groups of another namespace."""
+    for each in range(number):
+        world.pre_filter(pod("t", namespace="tenant", group=f"g{each}"))
+
+
+def test_a_tenant_that_names_thousands_of_groups_splits_no_gang() -> None:
+    """Another Permit plugin holds the gang, which this plugin has allowed."""
+
+    async def scenario() -> None:
+        world = World(*ABC)
+        gang = [world.binding(shown, Approval()) for shown in ABC]
+        await until(lambda: len(world.waiting) == 3)
+        await skip(1)
+        name_groups(world, 4200)
+        assert world.waiting.reject("a", "Approval", "no")
+        assert [(await each).reason for each in gang[1:]] == [GIVEN_UP] * 2
+        assert world.bound == []
+
+    run(scenario())
+
+
+def test_a_tenant_that_names_thousands_of_groups_ends_no_backoff() -> None:
+    async def scenario() -> None:
+        world = World(*ABC)
+        await reject_one(world, ABC[0])
+        name_groups(world, 4200)
+        assert world.pre_filter(ABC[1]).reason == DENIED
+        world.now_s += 3
+        name_groups(world, 4200)
+        assert len(world.plugin._groups) <= 4097
+
+    run(scenario())
+
+
+def test_the_group_that_was_asked_for_the_longest_ago_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kubextend.plugins.coscheduling._GROUPS", 2)
+
+    async def scenario() -> None:
+        world = World(ABC[0], podGroupBackoffSeconds=0)
+        world.pre_filter(ABC[0])
+        name_groups(world, 1)
+        world.pre_filter(ABC[1])
+        world.pre_filter(pod("other", group="other"))
+        # Nobody marked the two as unschedulable yet: only what is remembered of them wakes them.
+        world.watch(*ABC)
+        last = world.binding(ABC[2])
+        await until(lambda: len(world.waiting) == 1)
+        assert world.activator.woken == ["a", "b"]
+        last.cancel()
+        await asyncio.wait([last])
+
+    run(scenario())
+
+
+def test_a_group_with_longer_names_than_the_api_has_is_not_remembered() -> None:
+    world = World(*ABC)
+    world.pre_filter(pod("a", group="g" * 254))
+    world.pre_filter(pod("a", namespace="n" * 254))
+    assert not world.plugin._groups
+    assert world.pre_filter(pod("a", group="g" * 253)).reason == TOO_FEW
+    world.pre_filter(pod("a" * 254, group="h"))
+    groups = {key[2]: group for key, group in world.plugin._groups.items()}
+    assert groups.keys() == {"g" * 253, "h"}
+    assert not groups["h"].turned_away
+
+
+def test_all_groups_together_remember_a_bounded_number_of_rejected_pods() -> None:
+    world = World()
+    for group in range(64):
+        for number in range(1000):
+            world.pre_filter(pod(f"p{number}", group=f"g{group}"))
+    sizes = [len(group.turned_away) for group in world.plugin._groups.values()]
+    assert sizes[:8] == [1000] * 8
+    # An equal share of 32,768.
+    assert sizes[-1] == 512
+
+
+def test_rejected_pods_that_are_deleted_take_no_memory() -> None:
+    world = World()
+    of = read(pod("p", annotations={"a": "x" * 100}))
+    before = sys.getrefcount(of)
+    assert world.plugin.pre_filter(CycleState(), of, core.NodeStore().nodes()) is not None
+    assert sys.getrefcount(of) == before
+
+
+def test_a_pod_that_the_watch_shows_late_is_found_later() -> None:
+    async def scenario() -> None:
+        world = World(ABC[0], podGroupBackoffSeconds=0)
+        assert world.pre_filter(ABC[1]).reason == TOO_FEW
+        world.watch(ABC[0], ABC[2])
+        first = world.binding(ABC[2])
+        await until(lambda: len(world.waiting) == 1)
+        assert world.activator.woken == []
+        world.watch(ABC[0], parked("b"), ABC[2])
+        second = world.binding(ABC[0])
+        await until(lambda: len(world.waiting) == 2)
+        assert world.activator.woken == ["b"]
+        first.cancel()
+        second.cancel()
+        await asyncio.wait([first, second])
+
+    run(scenario())
+
+
+def test_each_round_of_a_gang_is_rejected_together() -> None:
+    """What a pod of the last round was is nothing to the next one."""
+
+    async def scenario() -> None:
+        world = World(*ABC)
+        for fails, stays in ("ab", "ba", "ab"):
+            gang = {name: world.binding(pod(name)) for name in "ab"}
+            await until(lambda: len(world.waiting) == 2)
+            assert world.waiting.reject(fails, "test", "no")
+            assert (await gang[stays]).reason == GIVEN_UP
+            await gang[fails]
+            world.now_s += 100
+
+    run(scenario())
+
+
+async def reject_one(world: World, shown: Json) -> None:
+    """Reject a pod as soon as Permit holds it, and await the end of its binding cycle."""
+    cycle = world.binding(shown)
+    await until(lambda: world.waiting.get(shown["metadata"]["uid"]))
+    assert world.waiting.reject(shown["metadata"]["uid"], "test", "no")
+    await cycle
+
+
+def test_a_pod_that_fails_within_the_backoff_makes_it_no_longer() -> None:
+    """kube-scheduler had asked the filters about the second pod before the backoff began."""
+
+    async def scenario() -> None:
+        world = World(*ABC)
+        await reject_one(world, ABC[0])
+        world.now_s += 2
+        await reject_one(world, ABC[1])
+        assert world.pre_filter(ABC[2]).reason == DENIED
+        world.now_s += 1
+        assert world.pre_filter(ABC[2]).is_success
+
+    run(scenario())
+
+
+class LateVolumes:
+    """A Reserve plugin that gives up what it reserved for the pod named ``late`` after 30 s."""
+
+    name = "LateVolumes"
+
+    async def reserve(self, *_: object) -> None:
+        pass
+
+    async def unreserve(self, _state: CycleState, pod: core.Pod, _node: str) -> None:
+        if pod.name == "late":
+            await asyncio.sleep(30)
+
+
+def test_a_pod_of_the_last_round_whose_unreserve_ends_late_rejects_nobody() -> None:
+    labels = {GROUP: "gang", MINIMUM: "2"}
+    names = ("first", "late", "second", "third")
+    pods = {name: testing.make_pod(name, labels=labels) for name in names}
+    with testing.Cluster(Coscheduling, Approval, LateVolumes, nodes=2) as cluster:
+        cluster.add(*pods.values())
+        for name in ("first", "late"):
+            cluster.schedule(pods[name])
+        cluster.held(pods["first"]).reject("Approval", "no")
+        cluster.advance(1)
+        # The group is complete without the pod that was rejected with the first one.
+        for name in ("second", "third"):
+            cluster.bind(pods[name], "node-0")
+        cluster.held(pods["second"]).allow("Approval")
+        cluster.advance(1)
+        cluster.delete(pods["second"])
+        cluster.advance(35)
+        assert cluster.outcome(pods["late"]).error == GIVEN_UP
+        assert cluster.outcome(pods["third"]).waiting == ("Approval",)
 
 
 def test_a_pod_refused_by_a_slow_permit_plugin_after_its_group_was_complete_has_no_backoff() -> (

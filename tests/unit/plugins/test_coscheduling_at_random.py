@@ -18,7 +18,9 @@ from skipping_loop import run, skip
 
 NAMES = "abcd"
 MINIMUM = 3
-STEPS = 40
+STEPS = 80
+# After a pod failed, the others are told within a few passes of the event loop.
+PASSES_UNTIL_KNOWN = 8
 # As many rounds as the longest backoff takes, and some more.
 ROUNDS = 100
 PODS = {name: pod(name, minimum=str(MINIMUM)) for name in NAMES}
@@ -36,7 +38,8 @@ class Cycle:
             once.
         thinks: which plugin thinks about the pod: ``Other``, ``Volumes`` or none.
         answer: what that plugin is to answer.
-        failed: whether a plugin has rejected the pod.
+        failed_at: how many passes of the event loop had begun when the pod's failure was seen: a
+            plugin rejected the pod, or Permit holds it no longer; None: the pod has not failed.
     """
 
     slow: bool
@@ -44,29 +47,17 @@ class Cycle:
     answer: "asyncio.Future[Status | tuple[Status, float]]" = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
-    failed: bool = False
+    failed_at: int | None = None
     task: "asyncio.Task[Status] | None" = None
 
     async def asked(self, plugin: str) -> Status | tuple[Status, float]:
         self.thinks = plugin
         self.answer = asyncio.get_running_loop().create_future()
-        answer = await self.answer
-        self.thinks = ""
-        return answer
+        return await self.answer
 
-    def say(self, answer: Status | tuple[Status, float]) -> None:
-        self.failed = self.failed or answer is NO
-        self.answer.set_result(answer)
-
-
-class OneThread(World):
-    """A world without threads, which would end when they like."""
-
-    async def reserve(self, *_: object) -> None:  # type: ignore[override]
-        pass
-
-    async def unreserve(self, *_: object) -> None:  # type: ignore[override]
-        pass
+    def fail(self, at: int) -> None:
+        if self.failed_at is None:
+            self.failed_at = at
 
 
 class Gang:
@@ -75,14 +66,21 @@ class Gang:
     name = "Other"
 
     def __init__(self, seed: int) -> None:
-        self.world = OneThread(*PODS.values())
+        self.world = World(*PODS.values())
         self.random = random.Random(seed)
         self.cycles: dict[str, Cycle] = {}
         self.alone: list[str] = []
+        self.passes = 0
 
     async def permit(self, _state: CycleState, of: core.Pod, _node: str) -> object:
         cycle = self.cycles[of.name]
         return await cycle.asked("Other") if cycle.slow else WAIT
+
+    async def reserve(self, _state: CycleState, _of: core.Pod, _node: str) -> None:
+        pass
+
+    async def unreserve(self, _state: CycleState, of: core.Pod, _node: str) -> None:
+        self.cycles[of.name].fail(self.passes)
 
     async def pre_bind(self, _state: CycleState, of: core.Pod, _node: str) -> object:
         there = [name for name in NAMES if self.counts(name)]
@@ -90,12 +88,23 @@ class Gang:
             self.alone.append(f"{of.name} passed Permit with {there}")
         return await self.cycles[of.name].asked("Volumes")
 
+    def say(self, cycle: Cycle, answer: Status | tuple[Status, float]) -> None:
+        if answer is NO:
+            cycle.fail(self.passes)
+        cycle.thinks = ""
+        cycle.answer.set_result(answer)
+
     def counts(self, name: str) -> bool:
+        """Return whether a pod is bound, or may be: it has not failed, or failed just now."""
         if name in self.world.bound:
             return True
         cycle = self.cycles.get(name)
-        gives_up = self.world.waiting.gives_up(name)
-        return cycle is not None and not cycle.failed and not gives_up
+        if cycle is None:
+            return False
+        held = self.world.waiting.get(name)
+        if held is not None and held.rejected:
+            cycle.fail(self.passes)
+        return cycle.failed_at is None or self.passes <= cycle.failed_at + PASSES_UNTIL_KNOWN
 
     def is_held(self, name: str) -> bool:
         held = self.world.waiting.get(name)
@@ -112,11 +121,22 @@ class Gang:
             return
         if self.world.pre_filter(PODS[name]).is_success:
             self.cycles[name] = cycle = Cycle(slow)
-            cycle.task = self.world.binding(PODS[name], self, pre_bind=[self])
+            binding = self.world.binding(PODS[name], self, reserve=[self], pre_bind=[self])
+            cycle.task = binding
+
+    async def run_loop(self, passes: int) -> None:
+        for _ in range(passes):
+            self.passes += 1
+            await asyncio.sleep(0)
+        self.forget_ended()
 
     async def pass_time(self, seconds: float) -> None:
         self.world.now_s += seconds
         await skip(seconds)
+        self.passes += PASSES_UNTIL_KNOWN
+        self.forget_ended()
+
+    def forget_ended(self) -> None:
         for name, cycle in list(self.cycles.items()):
             if cycle.task is not None and cycle.task.done():
                 del self.cycles[name]
@@ -128,21 +148,22 @@ class Gang:
         if cycle is None:
             self.begin(name, slow=self.random.random() < 0.4)
         elif cycle.thinks == "Other":
-            cycle.say(self.random.choice([WAIT, WAIT, YES, NO]))
+            self.say(cycle, self.random.choice([WAIT, WAIT, YES, NO]))
             if self.random.random() < 0.2:
                 # The plugin allows the pod before Coscheduling may reject it.
-                await self.pass_time(0.0)
+                await self.run_loop(self.random.randrange(6))
                 self.allow(name)
         elif cycle.thinks == "Volumes":
-            cycle.say(self.random.choice([YES, YES, NO]))
+            self.say(cycle, self.random.choice([YES, YES, NO]))
         elif self.is_held(name):
             if self.random.random() < 0.5:
                 self.allow(name)
             else:
-                cycle.failed = True
+                cycle.fail(self.passes)
                 self.world.waiting.reject(name, self.name, "no")
-        await self.pass_time(0.0)
-        await self.pass_time(self.random.choice([0.5, 0.5, 0.5, 5.0]))
+        await self.run_loop(self.random.randrange(6))
+        if self.random.random() < 0.5:
+            await self.pass_time(self.random.choice([0.5, 0.5, 5.0]))
 
     async def help_all(self) -> None:
         """Let every pod be tried, and every plugin agree."""
@@ -153,7 +174,7 @@ class Gang:
         await self.pass_time(0.5)
         for name, cycle in list(self.cycles.items()):
             if cycle.thinks:
-                cycle.say(WAIT if cycle.thinks == "Other" else YES)
+                self.say(cycle, WAIT if cycle.thinks == "Other" else YES)
             self.allow(name)
         await self.pass_time(0.0)
         await self.pass_time(1.0)

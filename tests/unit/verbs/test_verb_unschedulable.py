@@ -262,6 +262,26 @@ def test_one_request_with_a_megabyte_of_made_up_names_pushes_out_no_other_pod() 
     assert activator.woken == list(PODS)
 
 
+def test_a_rejection_with_two_megabytes_of_names_is_remembered() -> None:
+    activator, watched = Activator(), Watched().listing(node("n"))
+    unplaced = unplaced_pods(activator)
+    reject_large(unplaced, watched, "large", ["x" * (2 << 20)])
+    watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
+    unplaced.nodes_changed()
+    assert activator.woken == ["large"]
+
+
+def test_a_rejection_that_is_too_large_ends_the_one_before() -> None:
+    activator, watched = Activator(), Watched().listing(node("n"))
+    unplaced = unplaced_pods(activator)
+    rejected_each(unplaced, watched, "first")
+    reject_large(unplaced, watched, "first", ["x" * (5 << 20)])
+    watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
+    unplaced.nodes_changed()
+    # The nodes of the last attempt are not known any more.
+    assert activator.woken == []
+
+
 def test_reasons_that_were_told_outlive_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     # A text that changes at each attempt makes kube-scheduler try the pod again at once.
     monkeypatch.setattr(unplaced_pods_module, "_MOST_WITH_NODES", 1)
