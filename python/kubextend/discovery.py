@@ -89,9 +89,8 @@ class File:
 
         Raises: ConfigError: the configuration cannot run; the error has all issues of the file.
         """
-        return config.load_bytes(
-            data, str(self.path), known=known_plugins(), overrides=self.overrides
-        )
+        tree = config.read_document(data, str(self.path))
+        return config.parse(tree, known=known_plugins(), overrides=self.overrides)
 
 
 def _announced() -> Iterator[Announcement]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from kubextend.cluster.reflector import Reflector
+from kubextend.cluster.reflector import Listener, Reflector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ def follow_nodes(
     return Reflector(cluster, store, on_change, listener=_Deletions(on_deleted, on_listed))
 
 
-class _Deletions:
+class _Deletions(Listener):
     """Calls ``on_deleted`` for each node that the watch deletes, and ``on_listed`` after lists."""
 
     def __init__(
@@ -47,9 +47,6 @@ class _Deletions:
     ) -> None:
         self._on_deleted = on_deleted
         self._on_listed = on_listed
-
-    def list_begins(self) -> None:
-        """Do nothing when a list of nodes begins."""
 
     def swap(self, commit: Callable[[], object]) -> None:
         """Put a complete list of nodes into the store, and then tell the owner of this object.

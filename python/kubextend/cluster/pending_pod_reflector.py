@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from kubextend import core
 from kubextend.cluster.pod_reflector import TruncatedPods
-from kubextend.cluster.reflector import Kind, Reflector
+from kubextend.cluster.reflector import Kind, Listener, Reflector
 from kubextend.framework.handle import MAX_POD_BYTES
 from kubextend.framework.kept_parts import NO_PARTS
 
@@ -53,7 +53,7 @@ def follow_pending_pods(
     return Reflector(cluster, store, kind=PENDING_PODS, listener=told)
 
 
-class _Told:
+class _Told(Listener):
     """Passes lists and watch events of pending pods on to three callbacks."""
 
     def __init__(
@@ -68,9 +68,6 @@ class _Told:
         self._on_pod = on_pod
         self._on_gone = on_gone
         self._truncated = TruncatedPods()
-
-    def list_begins(self) -> None:
-        """Do nothing when a list of pending pods begins."""
 
     def swap(self, commit: Callable[[], object]) -> None:
         """Put a complete list of pods into the store, and call ``on_list`` with all listed pods."""

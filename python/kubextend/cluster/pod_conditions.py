@@ -6,9 +6,10 @@ more than 10,000 patches wait.
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 
 from kubextend.cluster.api_call import STRATEGIC_MERGE, Call, is_addressable
 from kubextend.cluster.write_queue import TokenBucket, WaitingWrites, Write, WriteQueue, WriteStats
@@ -46,25 +47,23 @@ class PodConditions:
 
     Args:
         cluster: the connection to the Kubernetes API.
+        clock: returns the present time in monotonic seconds.
+
+    Attributes:
         rate: the highest mean number of patches a second.
         burst: how many patches may be sent without a pause.
-        clock: returns the present time in monotonic seconds.
-        name: the name of the thread.
+        thread: the name of the thread.
         trouble: the log line's words for failing patches, such as "pods cannot be woken".
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        *,
-        rate: float,
-        burst: int,
-        clock: Callable[[], float],
-        name: str,
-        trouble: str,
-    ) -> None:
-        writes = WaitingWrites(TokenBucket(rate, burst, clock), POD_INTERVAL_S, clock)
-        self._queue = WriteQueue(cluster, writes, name=name, trouble=trouble)
+    rate: ClassVar[float]
+    burst: ClassVar[int]
+    thread: ClassVar[str]
+    trouble: ClassVar[str]
+
+    def __init__(self, cluster: Cluster, clock: Callable[[], float] = time.monotonic) -> None:
+        writes = WaitingWrites(TokenBucket(self.rate, self.burst, clock), POD_INTERVAL_S, clock)
+        self._queue = WriteQueue(cluster, writes, name=self.thread, trouble=self.trouble)
 
     @property
     def stats(self) -> WriteStats:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from kubextend.cluster.reflector import Kind, Reflector
+from kubextend.cluster.reflector import Kind, Listener, Reflector
 from kubextend.framework.handle import MAX_POD_BYTES
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def follow_pods(
     return Reflector(cluster, store, on_change, kind=PODS, listener=fates)
 
 
-class _Fates:
+class _Fates(Listener):
     """Reports which pods lists and watch events show to be deleted, and which on a node."""
 
     def __init__(

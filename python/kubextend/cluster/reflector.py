@@ -124,7 +124,7 @@ class Store(Protocol):
         """Return how many objects the store holds."""
 
 
-class Listener(Protocol):
+class Listener:
     """Gets a call for each list and each watch event of a reflector; must not wait or raise."""
 
     def list_begins(self) -> None:
@@ -132,20 +132,10 @@ class Listener(Protocol):
 
     def swap(self, commit: Callable[[], object]) -> None:
         """Call ``commit``, which replaces the store's content, and react to the complete list."""
-
-    def applied(self, event: Any) -> None:
-        """React to a watch event that the store has applied."""
-
-
-class _NoListener:
-    def list_begins(self) -> None:
-        """Do nothing: this reflector has no listener to tell that a list begins."""
-
-    def swap(self, commit: Callable[[], object]) -> None:
         commit()
 
     def applied(self, event: Any) -> None:
-        """Do nothing: this reflector has no listener to tell of a watch event."""
+        """React to a watch event that the store has applied."""
 
 
 _Store = TypeVar("_Store", bound=Store)
@@ -245,7 +235,7 @@ class Reflector(Generic[_Store]):
         self._cluster = cluster
         self._store = store
         self._kind = kind
-        self._listener = listener or _NoListener()
+        self._listener = listener or Listener()
         self._changes = Debounce(on_change, f"kubextend-{kind.noun}-changes")
         self._clock = clock
         self._stopped = threading.Event()
@@ -257,7 +247,7 @@ class Reflector(Generic[_Store]):
         self._stream: Stream | None = None
         self._version: str | None = None
         self._page_items = PAGE_ITEMS
-        self._synced = threading.Event()
+        self._synced = False
         self._contact_at: float | None = None
         self._missing = False
         self._last_error: str | None = None
@@ -272,7 +262,7 @@ class Reflector(Generic[_Store]):
     @property
     def synced(self) -> bool:
         """Whether the store has had a complete list; stays True while the API is unreachable."""
-        return self._synced.is_set()
+        return self._synced
 
     @property
     def missing(self) -> bool:
@@ -300,10 +290,6 @@ class Reflector(Generic[_Store]):
         """
         seen = self._version
         return seen is not None and seen.isdecimal() and int(seen) >= version
-
-    def wait_synced(self, timeout_s: float) -> bool:
-        """Wait until the store has a complete list; return False after ``timeout_s`` seconds."""
-        return self._synced.wait(timeout_s)
 
     def start(self) -> None:
         """Start the reflector's thread; the Kubernetes API need not be reachable yet."""
@@ -363,7 +349,7 @@ class Reflector(Generic[_Store]):
         self._version = page.resource_version
         self._streaks.unreachable = self._streaks.refused = self._streaks.silent_watches = 0
         if not self.synced:
-            self._synced.set()
+            self._synced = True
             noun = self._kind.noun
             log.info("%s of %s are known: %d", noun, self._cluster.host, len(self._store))
         self._changes.notify()

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
     from kubextend.core import Pod
 
-RATE = 50.0
-BURST = 100
 PAUSE_S = 2.0
 """Seconds for which a pod is held before it is marked: most groups are complete earlier."""
 
@@ -40,21 +38,16 @@ class WaitingPodMarker(PodConditions):
 
     METRICS: ClassVar = writes_counted("kubextend_held_pod_marks", "Marks of held pods")
 
+    rate, burst = 50.0, 100
+    thread, trouble = "kubextend-held-pods", "held pods cannot be marked"
+
     def __init__(
         self,
         cluster: Cluster,
-        *,
-        pause_s: float = PAUSE_S,
         clock: Callable[[], float] = time.monotonic,
+        pause_s: float = PAUSE_S,
     ) -> None:
-        super().__init__(
-            cluster,
-            rate=RATE,
-            burst=BURST,
-            clock=clock,
-            name="kubextend-held-pods",
-            trouble="held pods cannot be marked",
-        )
+        super().__init__(cluster, clock)
         self._pause_s = pause_s
         self._marks: dict[str, Condition] = {}
 

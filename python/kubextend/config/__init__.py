@@ -5,7 +5,7 @@ issues of the file. The package imports no plugins: the caller passes the known 
 """
 
 from kubextend.config.duration import Duration
-from kubextend.config.loader import DEFAULT, load, load_bytes, parse
+from kubextend.config.loader import DEFAULT, load, parse
 from kubextend.config.model import (
     Cluster,
     EnabledPlugin,
@@ -19,7 +19,7 @@ from kubextend.config.model import (
     VerbName,
     WaitingPods,
 )
-from kubextend.config.yaml_document import read_file
+from kubextend.config.yaml_document import read_document, read_file
 
 __all__ = [
     "DEFAULT",
@@ -36,7 +36,7 @@ __all__ = [
     "VerbName",
     "WaitingPods",
     "load",
-    "load_bytes",
     "parse",
+    "read_document",
     "read_file",
 ]

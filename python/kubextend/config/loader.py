@@ -25,7 +25,7 @@ from kubextend.config.yaml_document import read_document, read_file
 from kubextend.errors import ConfigError, Issue
 from kubextend.framework.registered_plugin import RegisteredPlugin
 
-__all__ = ["DEFAULT", "load", "load_bytes", "parse", "without_nulls"]
+__all__ = ["DEFAULT", "load", "parse", "without_nulls"]
 
 DEFAULT: Final = """\
 apiVersion: kubextend.dev/v1alpha1
@@ -73,30 +73,7 @@ def load(
     """
     default = DEFAULT.encode(), "the embedded default"
     data, shown = default if path is None else read_file(path)
-    return load_bytes(data, shown, known=known, overrides=overrides, runs_here=runs_here)
-
-
-def load_bytes(
-    data: bytes,
-    source: str,
-    *,
-    known: Mapping[str, RegisteredPlugin],
-    overrides: Mapping[str, JsonValue] | None = None,
-    runs_here: bool = True,
-) -> ExtenderConfiguration:
-    """Check a configuration file that was read, and return the typed configuration.
-
-    Args:
-        data: the bytes of the file.
-        source: the name of the file, for messages.
-        known: the known plugins by name, without those of the file's own ``outOfTree``.
-        overrides: values that override those of the file, by path, as ``{"server.port": 9000}``.
-        runs_here: whether the files that the configuration names must be readable here; if False,
-            an unreadable file is only noted.
-
-    Raises: ConfigError: the configuration cannot run; the error has all issues of the file.
-    """
-    tree = read_document(data, source)
+    tree = read_document(data, shown)
     return parse(tree, known=known, overrides=overrides, runs_here=runs_here)
 
 

@@ -54,11 +54,7 @@ def _enabled_at(
 ) -> list[str]:
     """Return those points of ``which`` that enable a plugin, with a capital: ``Reserve``."""
     return [
-        _type(point)
+        PLUGIN_TYPES[point].removesuffix("Plugin")
         for point in which
         if any(plugin.name == name for plugin in points.get(point, ()))
     ]
-
-
-def _type(point: str) -> str:
-    return PLUGIN_TYPES[point].removesuffix("Plugin")

@@ -4,14 +4,12 @@ The profiles of a KubeSchedulerConfiguration may name both kubextend's and kube-
 All other fields concern kube-scheduler only.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import JsonValue
 
-from kubextend.config.issues import Findings, issues_of
+from kubextend.config.issues import Findings, suggestion
 from kubextend.config.model import API_VERSION, KIND
 
 __all__ = [
@@ -35,29 +33,13 @@ BETA_API_VERSIONS: Final = {
 SCHEDULER_API_VERSIONS: Final = (f"{_GROUP}/v1", *BETA_API_VERSIONS)
 
 
-class _SchedulerFile(BaseModel):
-    """The top-level fields of a KubeSchedulerConfiguration, with values of any type.
-
-    Source: kube-scheduler v0.22 to v0.36 config/*/types.go
-    """
-
-    model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
-
-    api_version: JsonValue = None
-    kind: JsonValue = None
-    parallelism: JsonValue = None
-    leader_election: JsonValue = None
-    client_connection: JsonValue = None
-    healthz_bind_address: JsonValue = None
-    metrics_bind_address: JsonValue = None
-    enable_profiling: JsonValue = None
-    enable_contention_profiling: JsonValue = None
-    percentage_of_nodes_to_score: JsonValue = None
-    pod_initial_backoff_seconds: JsonValue = None
-    pod_max_backoff_seconds: JsonValue = None
-    delay_cache_until_active: JsonValue = None
-    profiles: JsonValue = None
-    extenders: JsonValue = None
+# Source: kube-scheduler v0.22 to v0.36 config/*/types.go
+_TEXT = """
+    apiVersion kind parallelism leaderElection clientConnection healthzBindAddress
+    metricsBindAddress enableProfiling enableContentionProfiling percentageOfNodesToScore
+    podInitialBackoffSeconds podMaxBackoffSeconds delayCacheUntilActive profiles extenders
+"""
+_FIELDS: Final = _TEXT.split()
 
 
 def extender_tree(tree: Mapping[str, JsonValue], findings: Findings) -> dict[str, JsonValue]:
@@ -79,10 +61,10 @@ def extender_tree(tree: Mapping[str, JsonValue], findings: Findings) -> dict[str
 
 def check_fields(tree: Mapping[str, JsonValue], findings: Findings) -> None:
     """Add an issue for each top-level field that no version of kube-scheduler has."""
-    try:
-        _SchedulerFile.model_validate_json(json.dumps(tree))
-    except ValidationError as error:
-        findings.issues += issues_of(error, _SchedulerFile)
+    for field in tree:
+        if field not in _FIELDS:
+            hint = suggestion(field, _FIELDS, "fields")
+            findings.complain((field,), f'unknown field "{field}"', tree[field], hint)
 
 
 def scheduler_tree(

@@ -7,7 +7,8 @@ the pod lacks on every node, such as members of its gang.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from kubextend import core
@@ -81,7 +82,7 @@ def nearest_nodes(
         return []
     if not any(each.plugin in filters for each in verdicts.rejections):
         return []
-    if (~_all_of(verdicts.rejections, nodes)).any():
+    if not reduce(or_, (each.nodes for each in verdicts.rejections)).all():
         return []
     found: list[tuple[Plugin, Rejection]] = []
     for plugin in profile.filter:
@@ -99,13 +100,6 @@ def nearest_nodes(
         {"node": nodes[row].name, "lacks": list(_missing(found, pod, nodes[row], row, in_time))}
         for row in rows[:_MOST_NEAREST]
     ]
-
-
-def _all_of(rejections: Sequence[Rejection], nodes: core.Nodes) -> core.Mask:
-    union = nodes.nothing()
-    for rejection in rejections:
-        union = union | rejection.nodes
-    return union
 
 
 def _missing(

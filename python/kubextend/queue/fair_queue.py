@@ -131,10 +131,6 @@ class FairQueue:
             self._idle.remove(idle)
             del self._flows[idle.name]
 
-    def follow(self, entry: Entry) -> None:
-        """Charge the flow of a pod that is released without a turn, with its pod group."""
-        self._charge(self._flow(entry), RELEASE_S)
-
     def begin_group(self, entry: Entry) -> None:
         """Note that a member of the entry's pod group is released: the others need no turn."""
         flow = self._flow(entry)

@@ -19,7 +19,7 @@ from typing import Final
 from kubextend import core
 from kubextend.framework.plugin import QueuedPodInfo
 from kubextend.queue.entry import Entry, GroupEntry, QueueEntry, State, info_of
-from kubextend.queue.fair_queue import FairQueue
+from kubextend.queue.fair_queue import RELEASE_S, FairQueue
 from kubextend.queue.heap import Before
 from kubextend.queue.placement_waits import PlacementWaits
 from kubextend.queue.unschedulable_counts import UnschedulableCounts
@@ -273,9 +273,9 @@ class SchedulingQueue:
             times += [again_at_s for again_at_s, *_ in self._again[:1]]
         if self._window.has_room():
             times += self._ends_of_pauses()
-            late = self._window.delaying(now_s)
+            late = self._window.late.delaying(now_s)
             if late is not None and self._ready.has_next:
-                times.append(self._window.delays_until_s(late))
+                times.append(self._window.late.delays_until_s(late))
         if self._fair:
             times += [entry.entered_at_s + LATE_S for entry in self._window.released()]
         earliest = min(times, default=math.inf)
@@ -345,7 +345,7 @@ class SchedulingQueue:
 
         If the first pod of a namespace may not overtake a late pod, all of its pods wait.
         """
-        late = self._window.delaying(self._clock())
+        late = self._window.late.delaying(self._clock())
         may_overtake: dict[str, bool] = {}
         for entry in self._ready.ordered():
             is_behind = late is None or entry.scheduler_order > late.scheduler_order
@@ -371,7 +371,7 @@ class SchedulingQueue:
     def _next(self, now_s: float) -> Entry | None:
         """Return the pod to release now; None: no pod may be released now."""
         if self._window.has_room():
-            entry = self._ready.next(behind=self._window.delaying(now_s))
+            entry = self._ready.next(behind=self._window.late.delaying(now_s))
             if entry is not None:
                 return entry
         return self._next_member()
@@ -577,7 +577,7 @@ class SchedulingQueue:
         elif state is State.RELEASED and group.state is State.RELEASING:
             self._take_place(group, state, hold_s)
         elif state is State.RELEASING:
-            self._ready.follow(entry)
+            self._ready.charge(entry, RELEASE_S)
         # Before the move: a group without members would end.
         group.releasing.pop(entry, None)
         self._move(entry, state)

@@ -26,6 +26,9 @@ class Window:
 
     Args:
         size: the number of places in the window.
+
+    Attributes:
+        late: the released pods that kube-scheduler has not tried soon.
     """
 
     def __init__(self, size: int) -> None:
@@ -37,7 +40,7 @@ class Window:
         # aside.
         self._in_window: dict[str, dict[Entry, None]] = {}
         self._beside: dict[str, dict[Entry, None]] = {}
-        self._late = OvertakenPods(size)
+        self.late = OvertakenPods(size)
         # Large pods whose gate is being removed.
         self._large: dict[Entry, None] = {}
 
@@ -68,9 +71,9 @@ class Window:
         """Remove a pod for which the queue no longer waits."""
         del self._entries[entry]
         if entry.state is State.RELEASED and now_s < entry.leaves_at_s:
-            self._late.remove(entry, now_s)
+            self.late.remove(entry, now_s)
         else:
-            self._late.drop(entry)
+            self.late.drop(entry)
         self._large.pop(entry, None)
         self._give_up_place(entry)
         _remove(self._beside, entry)
@@ -83,25 +86,13 @@ class Window:
         """
         self._give_up_place(entry)
         self._beside.setdefault(entry.pod.namespace, {})[entry] = None
-        was_tried, entry.beside = entry.beside and entry not in self._late, True
+        was_tried, entry.beside = entry.beside and entry not in self.late, True
         if entry.state is not State.RELEASED or was_tried:
             return
         if entry.pod.scheduled_reason in VERDICTS:
-            self._late.remove(entry, now_s)
+            self.late.remove(entry, now_s)
         else:
-            self._late.add(entry)
-
-    def delaying(self, now_s: float) -> Entry | None:
-        """Return the late pod that no pod may overtake in kube-scheduler now, or None.
-
-        A late pod is a released pod that kube-scheduler has not tried soon. While there is a
-        result, the queue releases no pod that kube-scheduler would try before it.
-        """
-        return self._late.delaying(now_s)
-
-    def delays_until_s(self, late: Entry) -> float:
-        """Return the time until which no pod may overtake a late pod, if no pod is tried."""
-        return self._late.delays_until_s(late)
+            self.late.add(entry)
 
     def has_large(self) -> bool:
         """Return whether the gate of a pod with too large a manifest is being removed.

@@ -25,43 +25,27 @@ async def cancel_on_disconnect(work: Coroutine[Any, Any, _T], receive: Receive) 
 
     Raises: ClientDisconnect: the client went away before the work returned.
     """
-    watch = _Watch(asyncio.current_task())
-    watching = asyncio.create_task(watch.until_client_is_gone(receive))
+    task, is_gone = asyncio.current_task(), False
+
+    async def until_client_is_gone() -> None:
+        nonlocal is_gone
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        if task is not None:
+            is_gone = task.cancel()
+
+    watching = asyncio.create_task(until_client_is_gone())
     try:
         return await work
     except asyncio.CancelledError:
-        if watch.has_cancelled:
+        if is_gone:
             raise ClientDisconnect from None
         # The end of the server cancels too.
         raise
     finally:
         watching.cancel()
-        watch.end()
-
-
-class _Watch:
-    """Cancels a task when the client of its request disconnects.
-
-    Args:
-        task: the task that works for the client.
-
-    Attributes:
-        has_cancelled: whether the client disconnected and the task was cancelled.
-    """
-
-    def __init__(self, task: asyncio.Task[Any] | None) -> None:
-        self._task = task
-        self.has_cancelled = False
-
-    async def until_client_is_gone(self, receive: Receive) -> None:
-        """Wait until the ASGI ``receive`` reports that the client is gone, and cancel the task."""
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        if self._task is not None:
-            self.has_cancelled = self._task.cancel()
-
-    def end(self) -> None:
-        """Undo the task's cancellation, so that the task can go on after the cancelled work."""
-        if self.has_cancelled and self._task is not None:
-            self._task.uncancel()
-        self._task = None
+        if is_gone and task is not None:
+            # So that the task can go on after the cancelled work.
+            task.uncancel()
+        # The watch refers to the task, and the task to this frame.
+        task = None

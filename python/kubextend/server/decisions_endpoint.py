@@ -61,8 +61,8 @@ def decision_routes(
     return [
         route("/decisions", _pod),
         route("/decisions/{uid}/nodes", _nodes),
-        route("/plugins", _plugins),
-        route("/overview", _overview),
+        route("/plugins", lambda *_: reader.plugins()),
+        route("/overview", lambda *_: reader.overview()),
     ]
 
 
@@ -85,11 +85,3 @@ def _nodes(reader: DecisionReader, uid: str, query: QueryParams) -> object:
     if answer is None:
         raise RefusedError(404, f"there is no record of a pod of UID {uid}")
     return answer
-
-
-def _plugins(reader: DecisionReader, _uid: str, _query: QueryParams) -> object:
-    return reader.plugins()
-
-
-def _overview(reader: DecisionReader, _uid: str, _query: QueryParams) -> object:
-    return reader.overview()

@@ -40,7 +40,6 @@ __all__ = [
     "AskedNodes",
     "Decisions",
     "NodeVerdict",
-    "NodesCall",
     "PodDecisions",
     "VerbCall",
     "Verdicts",
@@ -124,7 +123,7 @@ class AskedNodes:
         return len(self._packed) if self._nodes is None else self._nodes.held_bytes
 
 
-def kept_nodes(nodes: core.Nodes, *, names_mode: bool) -> core.Nodes | AskedNodes:
+def kept_nodes(nodes: core.Nodes, *, names_mode: bool) -> AskedNodes:
     """Return what a record may keep of the nodes of a request.
 
     Args:
@@ -133,7 +132,7 @@ def kept_nodes(nodes: core.Nodes, *, names_mode: bool) -> core.Nodes | AskedNode
     """
     # Whole nodes would keep the request's body in memory.
     if names_mode:
-        return nodes.kept()
+        return AskedNodes(len(nodes), nodes.kept())
     return AskedNodes(len(nodes), packed=nodes.names_json())
 
 
@@ -374,46 +373,6 @@ class VerbCall:
             self.measure_again()
 
 
-class NodesCall(NamedTuple):
-    """What a verb hands over of a call about nodes, whose ``VerbCall`` is made after the answer.
-
-    Attributes:
-        verb: the verb.
-        nodes: what ``kept_nodes`` returned.
-        unknown: as in ``Verdicts``.
-        rejections: as in ``Verdicts``.
-        told: as in ``Verdicts``.
-        scores: as in ``Verdicts``.
-        left_out: as in ``VerbCall``.
-    """
-
-    verb: VerbName
-    nodes: core.Nodes | AskedNodes
-    unknown: core.Mask | None = None
-    rejections: Sequence[Rejection] = ()
-    told: Sequence[Entry] = ()
-    scores: Sequence[PluginScores] = ()
-    left_out: Sequence[PluginCall] = ()
-
-    def verb_call(
-        self, at_s: float, took_s: float, plugins: Mapping[PluginCall, float]
-    ) -> VerbCall:
-        """Return the call as records keep it.
-
-        Args:
-            at_s: as in ``VerbCall``.
-            took_s: as in ``VerbCall``.
-            plugins: as in ``VerbCall``.
-        """
-        nodes = self.nodes
-        asked = nodes if isinstance(nodes, AskedNodes) else AskedNodes(len(nodes), nodes)
-        verdicts = Verdicts(asked, self.unknown, self.rejections, self.told, self.scores)
-        call = VerbCall(self.verb, verdicts)
-        call.at_s, call.took_s, call.plugins = at_s, took_s, plugins
-        call.left_out = self.left_out
-        return call
-
-
 _PASSED: Final = NodeVerdict("")
 
 
@@ -462,10 +421,6 @@ def _at(scores: PluginScores, row: int) -> tuple[int, int, int]:
     if not -_INTEGERS <= raw < _INTEGERS:
         raw = score
     return raw, score, scores.weight * score
-
-
-_TimedNodesCall: TypeAlias = tuple[NodesCall, float, float, Mapping[PluginCall, float]]
-"""A call, when it was recorded, how long its run had taken, and the calls of its plugins."""
 
 
 @dataclass(slots=True, eq=False)
@@ -523,7 +478,7 @@ class Decisions:
         self._complete_since_s = now()
         self._lock = threading.Lock()
         # Calls wait here until somebody reads, until the next second, or until there are many.
-        self._inbox: deque[tuple[core.Pod, VerbCall | _TimedNodesCall]] = deque()
+        self._inbox: deque[tuple[core.Pod, VerbCall]] = deque()
         # How many calls may still be kept with their nodes, and when that was so.
         self._left: dict[tuple[VerbName, bool], tuple[float, float]] = {}
         self._pods: KeptPods[PodDecisions] = KeptPods(most_bytes)
@@ -569,19 +524,12 @@ class Decisions:
 
         A pod without a UID is not recorded.
         """
-        call.timed(current_run())
-        self._wait(pod, call)
+        if self.records:
+            call.timed(current_run())
+            nodes = 0 if call.verdicts is None else call.verdicts.nodes.held_bytes
+            self._wait(pod, call, nodes)
 
-    def add_nodes(self, pod: core.Pod, call: NodesCall) -> None:
-        """Record a call of a verb about nodes; the call's run is the current one.
-
-        A pod without a UID is not recorded.
-        """
-        run = current_run()
-        took_s, plugins = (0.0, {}) if run is None else (run.elapsed_s, run.spent_s)
-        self._wait(pod, (call, time.time(), took_s, plugins), call.nodes.held_bytes)
-
-    def _wait(self, pod: core.Pod, call: VerbCall | _TimedNodesCall, node_bytes: int = 0) -> None:
+    def _wait(self, pod: core.Pod, call: VerbCall, node_bytes: int = 0) -> None:
         """Put a call into the inbox, and sort the inbox if it holds much."""
         self._inbox.append((pod, call))
         # Nothing counts the memory of what waits, so large pods and many nodes do not wait.
@@ -593,9 +541,6 @@ class Decisions:
         with self._lock:
             while self._inbox:
                 pod, call = self._inbox.popleft()
-                if not isinstance(call, VerbCall):
-                    handed, at_s, took_s, plugins = call
-                    call = handed.verb_call(at_s, took_s, plugins)
                 self._put(pod, call)
 
     def _put(self, pod: core.Pod, call: VerbCall) -> None:

@@ -9,13 +9,13 @@ from kubextend.errors import PluginError
 from kubextend.profile import FilterOutcome, Profile, always
 from kubextend.profile.run_in_progress import AbandonedError
 from kubextend.verbs.answer import REJECTS_ALL, Answer, Body, filter_error
-from kubextend.verbs.context import Context
-from kubextend.verbs.decision_records import NodesCall, VerbCall, kept_nodes
+from kubextend.verbs.decision_records import VerbCall, Verdicts, kept_nodes
 from kubextend.verbs.group_places import fit_member, is_member
 from kubextend.verbs.plugin_failures import sentence
 from kubextend.verbs.request_metrics import ATTEMPTS, NODES
 from kubextend.verbs.stable_reasons import Entry, entries_of
 from kubextend.verbs.unplaced_pods import NOT_PERMITTED, Attempt
+from kubextend.verbs.verb_interface import QuickVerb
 
 __all__ = ["FilterVerb"]
 
@@ -43,20 +43,10 @@ class FilterRequest(NamedTuple):
     changes: int
 
 
-class FilterVerb:
-    """The filter verb: runs the filters of the pod's profile over the nodes of the request.
-
-    Args:
-        context: what all verbs share.
-    """
+class FilterVerb(QuickVerb[FilterRequest]):
+    """The filter verb: runs the filters of the pod's profile over the nodes of the request."""
 
     name: ClassVar[VerbName] = "filter"
-    answers_refusals: ClassVar[bool] = False
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._unplaced = context.memory.unplaced
-        self._decisions = context.memory.decisions
 
     @property
     def on_thread(self) -> bool:
@@ -82,7 +72,7 @@ class FilterVerb:
     def instead(self, why: str, request: FilterRequest | None = None) -> Answer:
         """Return an Error, or, if kube-scheduler ignores Errors, a rejection of every node."""
         if request is not None and request.pod is not None:
-            self._record(request.pod, VerbCall(self.name, error=why))
+            self._decisions.add(request.pod, VerbCall(self.name, error=why))
             if request.nominated_alone and self._context.profiles.for_pod(request.pod) is not None:
                 self._unplaced.leave_nominated(request.pod)
         if request is not None and request.args.nodes is not None:
@@ -101,17 +91,17 @@ class FilterVerb:
             reason = said.reason or NOT_PERMITTED
             entries = [(args.nodes.everything(), reason, True)]
             note = f"{NOT_PERMITTED}: {reason}"
-            self._record(pod, VerbCall(self.name, note=note))
+            self._decisions.add(pod, VerbCall(self.name, note=note))
             return Answer(args.filter_answer(entries, self._context.memory.pool))
         if profile is None or not profile.rejects:
             why = _NO_PROFILE if profile is None else _NO_FILTER
-            self._record(pod, VerbCall(self.name, note=why))
+            self._decisions.add(pod, VerbCall(self.name, note=why))
             return self._context.unknown_schedulers.passes(
                 pod, Answer(args.filter_answer([], self._context.memory.pool))
             )
         why_not = self._context.readiness.why_not(self.name, profile, names_mode=args.names_mode)
         if why_not:
-            self._record(pod, VerbCall(self.name, error=why_not))
+            self._decisions.add(pod, VerbCall(self.name, error=why_not))
             return filter_error(why_not)
         attempt = self._unplaced.begin(pod, profile, nominated_alone=request.nominated_alone)
         left_out = self._context.failures.left_out
@@ -141,7 +131,7 @@ class FilterVerb:
             call = VerbCall(self.name, error=why)
             if isinstance(error, PluginError):
                 call.blame(error)
-            self._record(pod, call)
+            self._decisions.add(pod, call)
             return self._failed(why, args, args.nodes)
 
     def _decided(
@@ -161,7 +151,7 @@ class FilterVerb:
         # A rejection is undone later: the watch brings the new node and the pod is woken.
         if undecided and not self._context.settings.ignorable:
             self._unplaced.drop(attempt)
-            self._record(attempt.pod, VerbCall(self.name, error=_NOT_SEEN_YET))
+            self._decisions.add(attempt.pod, VerbCall(self.name, error=_NOT_SEEN_YET))
             return filter_error(_NOT_SEEN_YET)
         if len(nodes) and not outcome.kept.any() and not attempt.nominated_alone:
             self._post_filter(profile, attempt, outcome)
@@ -181,16 +171,12 @@ class FilterVerb:
         decisions = self._decisions
         if decisions.records and decisions.has_turn(self.name, urgent=bool(told)):
             kept = kept_nodes(nodes, names_mode=args.names_mode)
-            call = NodesCall(self.name, kept, unknown, outcome.rejections, told)
-            decisions.add_nodes(attempt.pod, call)
+            verdicts = Verdicts(kept, unknown, outcome.rejections, told)
+            decisions.add(attempt.pod, VerbCall(self.name, verdicts))
         return Answer(args.filter_answer(entries, self._context.memory.pool))
 
     def _count(self, profile: Profile, result: str) -> None:
         self._context.metrics.counter(ATTEMPTS, self.name, profile.scheduler_name, result).inc()
-
-    def _record(self, pod: core.Pod, call: VerbCall) -> None:
-        if self._decisions.records:
-            self._decisions.add(pod, call)
 
     def _noted(self, error: BaseException) -> str:
         """Log why a filter request failed, and return the reason to tell kube-scheduler."""

@@ -29,11 +29,12 @@ from kubextend.verbs.filter_again import GoesOn
 from kubextend.verbs.plugin_failures import sentence
 from kubextend.verbs.request_metrics import NODES
 from kubextend.verbs.unplaced_pods import NOT_PERMITTED
+from kubextend.verbs.verb_interface import QuickVerb
 
 __all__ = ["PreemptVerb"]
 
 
-class PreemptVerb:
+class PreemptVerb(QuickVerb[core.PreemptionArgs]):
     """The preempt verb: runs the filters of the pod's profile over every candidate.
 
     The filters check each candidate on a cluster without the victims of that candidate, because
@@ -45,9 +46,6 @@ class PreemptVerb:
 
     The answer offers candidates whose victims are all on the candidate node. If there are none,
     then with ``preemptGroups`` it offers the others, and names the victims on the candidate node.
-
-    Args:
-        context: what all verbs share.
     """
 
     name: ClassVar[VerbName] = "preempt"
@@ -55,7 +53,7 @@ class PreemptVerb:
     answers_refusals: ClassVar[bool] = True
 
     def __init__(self, context: Context) -> None:
-        self._context = context
+        super().__init__(context)
         # The wait is within the half of the timeout in which candidates are judged.
         self._longest_wait_s = context.settings.http_timeout_s / 4
 
@@ -92,7 +90,7 @@ class PreemptVerb:
         if profile is not None and said is not None:
             # filter says so of every node, so that pods would be evicted in vain, again and again.
             note = f"{NOT_PERMITTED}: {said.reason}"
-            self._record(args.pod, VerbCall(self.name, note=note))
+            self._decisions.add(args.pod, VerbCall(self.name, note=note))
             return Answer(args.result(~args.nodes.everything()))
         if profile is None or not profile.rejects:
             every = args.nodes.everything()
@@ -101,23 +99,18 @@ class PreemptVerb:
                 answer = Answer(args.result(self._nameable(args, every)))
             return self._context.unknown_schedulers.passes(args.pod, answer)
         if why_not := self._context.readiness.why_not(self.name, profile):
-            self._record(args.pod, VerbCall(self.name, error=why_not))
+            self._decisions.add(args.pod, VerbCall(self.name, error=why_not))
             return NO_VICTIMS
         try:
             answer = self._offer(self._context.judging(profile, args.pod), args, args.pod)
         except PluginError as error:
             call = VerbCall(self.name, error=sentence(error))
             call.blame(error)
-            self._record(args.pod, call)
+            self._decisions.add(args.pod, call)
             self._context.failures.note(error, "no preemption")
             return NO_VICTIMS
-        self._record(args.pod, VerbCall(self.name, note=_in_words(args, answer)))
+        self._decisions.add(args.pod, VerbCall(self.name, note=_in_words(args, answer)))
         return answer
-
-    def _record(self, pod: core.Pod, call: VerbCall) -> None:
-        decisions = self._context.memory.decisions
-        if decisions.records:
-            decisions.add(pod, call)
 
     def _offer(self, profile: Profile, args: core.PreemptionArgs, pod: core.Pod) -> Answer:
         """Return the answer with the candidates that the filters accept once the victims are gone.

@@ -9,30 +9,20 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.profile import Profile
 from kubextend.profile.run_in_progress import PluginCall
 from kubextend.verbs.answer import NO_SCORES, Answer, Body
-from kubextend.verbs.context import Context
-from kubextend.verbs.decision_records import NodesCall, VerbCall, kept_nodes, kept_scores
+from kubextend.verbs.decision_records import VerbCall, Verdicts, kept_nodes, kept_scores
 from kubextend.verbs.request_metrics import NODES
 from kubextend.verbs.scoring import score_nodes
+from kubextend.verbs.verb_interface import QuickVerb
 
 __all__ = ["PrioritizeVerb"]
 
 _NOTHING_TO_ADD = Answer(NO_SCORES.body)
 
 
-class PrioritizeVerb:
-    """The prioritize verb: runs the score plugins of the pod's profile and sums their scores.
-
-    Args:
-        context: what all verbs share.
-    """
+class PrioritizeVerb(QuickVerb[core.ExtenderArgs]):
+    """The prioritize verb: runs the score plugins of the pod's profile and sums their scores."""
 
     name: ClassVar[VerbName] = "prioritize"
-    answers_refusals: ClassVar[bool] = False
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._unplaced = context.memory.unplaced
-        self._decisions = context.memory.decisions
 
     @property
     def on_thread(self) -> bool:
@@ -54,7 +44,7 @@ class PrioritizeVerb:
     def instead(self, why: str, args: core.ExtenderArgs | None = None) -> Answer:
         """Return an empty HostPriorityList, which gives no scores; ``why`` is not told."""
         if args is not None and args.pod is not None:
-            self._record(args.pod, VerbCall(self.name, error=why))
+            self._decisions.add(args.pod, VerbCall(self.name, error=why))
         return NO_SCORES
 
     def answer(self, args: core.ExtenderArgs) -> Answer:
@@ -67,7 +57,7 @@ class PrioritizeVerb:
             return self._context.unknown_schedulers.passes(args.pod, _NOTHING_TO_ADD)
         why_not = self._context.readiness.why_not(self.name, profile, names_mode=args.names_mode)
         if why_not:
-            self._record(args.pod, VerbCall(self.name, error=why_not))
+            self._decisions.add(args.pod, VerbCall(self.name, error=why_not))
             return NO_SCORES
         state = self._state_for(profile, args.pod, args.nodes)
         left_out: list[PluginCall] = []
@@ -80,17 +70,14 @@ class PrioritizeVerb:
         scored, failed = score_nodes(profile, state, args.pod, args.nodes, leave_out)
         if self._decisions.records and self._decisions.has_turn(self.name):
             kept = kept_nodes(args.nodes, names_mode=args.names_mode)
-            call = NodesCall(self.name, kept, scores=kept_scores(scored), left_out=left_out)
-            self._decisions.add_nodes(args.pod, call)
+            call = VerbCall(self.name, Verdicts(kept, scores=kept_scores(scored)))
+            call.left_out = left_out
+            self._decisions.add(args.pod, call)
         if not scored:
             return NO_SCORES if failed else _NOTHING_TO_ADD
         parts = [(each.scores, each.weight) for each in scored]
         scores = core.weigh(parts, self._context.settings.score_scale)
         return Answer(args.prioritize_result(scores))
-
-    def _record(self, pod: core.Pod, call: VerbCall) -> None:
-        if self._decisions.records:
-            self._decisions.add(pod, call)
 
     def _state_for(self, profile: Profile, pod: core.Pod, nodes: core.Nodes) -> CycleState:
         """Return the CycleState that the pod's filter request left for this request.

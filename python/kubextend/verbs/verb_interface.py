@@ -1,11 +1,13 @@
 """The protocols of a verb: how the server calls a verb, and what a verb implements."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from kubextend.config import VerbName
 from kubextend.verbs.answer import Answer, Body
+from kubextend.verbs.context import Context
 
 __all__ = ["OnJob", "QuickVerb", "Verb"]
 
@@ -58,34 +60,47 @@ class Verb(Protocol):
         """
 
 
-class QuickVerb(Protocol[_Args]):
+class QuickVerb(ABC, Generic[_Args]):
     """Any verb but bind: any thread may call the verb, as it waits for nothing but plugins.
 
     Attributes:
         name: the name of the verb.
         answers_refusals: whether a request that the server refuses gets the answer of the method
             ``instead``, with status 200, and no HTTP error.
+
+    Args:
+        context: what all verbs share.
     """
 
     name: ClassVar[VerbName]
-    answers_refusals: ClassVar[bool]
+    answers_refusals: ClassVar[bool] = False
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._unplaced = context.memory.unplaced
+        self._decisions = context.memory.decisions
 
     @property
+    @abstractmethod
     def on_thread(self) -> bool:
         """Whether a thread answers, because Python plugins may take any time, or the verb waits."""
 
+    @abstractmethod
     def read(self, body: Body) -> _Args:
         """Parse the body of a request of this verb.
 
         Raises: WireError: the body cannot be read.
         """
 
+    @abstractmethod
     def answer(self, args: _Args) -> Answer:
         """Return the answer to the request that ``read`` has read."""
 
+    @abstractmethod
     def dispensable(self, args: _Args) -> frozenset[str]:
         """Return the names of the plugins that the verb can answer the request without."""
 
+    @abstractmethod
     def instead(self, why: str, args: _Args | None = None) -> Answer:
         """Return the answer of a verb that failed or took too long, such as an Error of filter.
 

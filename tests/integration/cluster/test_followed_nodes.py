@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cluster_world import PATIENCE_S
-
 from kubextend import cluster, core
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ def test_deletions_and_lists_are_told_and_nothing_else(
     )
     reflector.start()
     try:
-        assert reflector.wait_synced(PATIENCE_S)
+        eventually(lambda: reflector.synced)
         api.put_node("b", zone="z")
         api.delete_node("a")
         api.delete_node("b")

@@ -33,7 +33,7 @@ def zones(reflector: Reflector) -> dict[str, str | None]:
 
 def started(reflector: Reflector) -> None:
     reflector.start()
-    assert reflector.wait_synced(PATIENCE_S)
+    until(lambda: reflector.synced)
 
 
 def test_every_page_of_a_list_is_taken_in_before_it_is_synced(
@@ -364,7 +364,7 @@ def test_an_api_that_is_down_at_the_start_is_followed_once_it_is_there(
         assert reflector.last_error is not None
         assert "refused" in reflector.last_error
         api.up()
-        assert reflector.wait_synced(PATIENCE_S)
+        until(lambda: reflector.synced)
     assert names(reflector) == ["one"]
     levels = [record.levelname for record in caplog.records if "nodes" in record.getMessage()]
     assert levels.count("WARNING") == 1

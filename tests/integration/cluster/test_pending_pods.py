@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
-from cluster_world import PATIENCE_S, eventually
+from cluster_world import eventually
 from scripted_api import ScriptedApi, refusing
 
 from kubextend.cluster import RefusedError, follow_pending_pods, list_pending_pods
@@ -43,7 +43,7 @@ def followed(cluster: Cluster, api: ScriptedApi) -> Iterator[Followed]:
         cluster, on_list=made.listed, on_pod=made.seen, on_gone=made.gone
     )
     reflector.start()
-    assert reflector.wait_synced(PATIENCE_S)
+    eventually(lambda: reflector.synced)
     yield made
     reflector.stop()
 

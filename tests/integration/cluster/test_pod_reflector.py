@@ -59,7 +59,7 @@ def pods(cluster: Cluster) -> Iterator[Followed]:
 def watched(api: ScriptedApi, pods: Followed) -> None:
     """The first list is in, and a watch is open."""
     pods.reflector.start()
-    assert pods.reflector.wait_synced(PATIENCE_S)
+    until(lambda: pods.reflector.synced)
     until(lambda: api.counts["watch"])
 
 

@@ -23,7 +23,6 @@ from kubextend.testing import Cluster, make_node, make_pod
 from kubextend.verbs.decision_records import (
     AskedNodes,
     Decisions,
-    NodesCall,
     VerbCall,
     Verdicts,
     kept_nodes,
@@ -370,7 +369,7 @@ def test_many_names_do_not_wait_uncounted(names_mode: bool) -> None:
     for number in range(20):
         nodes = core.NodeStore().select([f"{row}".ljust(200, "x") for row in range(1_000)])
         kept = kept_nodes(nodes, names_mode=names_mode)
-        decisions.add_nodes(make_pod(f"p{number}", uid=f"u{number}"), NodesCall("filter", kept))
+        decisions.add(make_pod(f"p{number}", uid=f"u{number}"), VerbCall("filter", Verdicts(kept)))
         assert len(decisions._inbox) == 0
     assert 0 < decisions.held_bytes <= MOST_BYTES
 

@@ -4,19 +4,22 @@ import asyncio
 from collections.abc import Callable
 from email.message import Message as MimeHeader
 from io import BytesIO
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
 from kubextend import core
-from kubextend.server.connection.asgi_extension import Connection, connection_of
+from kubextend.server.connection.asgi_extension import connection_of
 from kubextend.server.connection.bytes_in_flight import BytesInFlight, Share
 from kubextend.server.reply import RefusedError
 from kubextend.verbs.answer import Body
 
-__all__ = ["BodyCarrier", "BodyReader", "BodyReceiver"]
+if TYPE_CHECKING:
+    from kubextend.server.connection.http_connection import HttpConnection
+
+__all__ = ["BodyReader", "BodyReceiver"]
 
 _JSON: Final = b"application/json"
 # Python's parser of MIME types takes a second for some that are longer.
@@ -96,28 +99,6 @@ class BodyReader:
         return RefusedError(413, f"the body is larger than {self._most_bytes} bytes{set_by}")
 
 
-class BodyCarrier(Protocol):
-    """The methods of a connection that a ``BodyReceiver`` calls."""
-
-    def turn_bytes(self) -> int:
-        """Return how much of a large body may be read before other connections have their turn."""
-
-    def let_others_read(self) -> None:
-        """Read no more of this connection until the event loop has looked at all others."""
-
-    def body_is_received(self) -> None:
-        """Read the next request, because the whole body of this one has come."""
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """End all requests of the connection, because the client is gone."""
-
-    def pause_writing(self) -> None:
-        """Start a deadline for the client to read the answer."""
-
-    def resume_writing(self) -> None:
-        """Let the application go on, because the client has read most of the written bytes."""
-
-
 class BodyReceiver(asyncio.BufferedProtocol):
     """Reads the body of a request from a connection directly into a buffer, until it is full.
 
@@ -131,7 +112,7 @@ class BodyReceiver(asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        carrier: BodyCarrier,
+        carrier: "HttpConnection",
         buffer: memoryview,
         received: int,
         on_received: Callable[[int], None],
@@ -190,7 +171,7 @@ class BodyReceiver(asyncio.BufferedProtocol):
 
 
 async def _read_at_once(
-    connection: Connection, body: core.BodyBuffer, share: Share
+    connection: "HttpConnection", body: core.BodyBuffer, share: Share
 ) -> core.BodyBuffer:
     with memoryview(body) as view:
         await connection.fill(view, share.came)

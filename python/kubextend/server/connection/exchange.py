@@ -4,42 +4,23 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from starlette.types import ASGIApp, Message, Scope
 
 from kubextend.server.connection.phases import AnswerPhase
 from kubextend.server.reply import RefusedError, refuse
 
-__all__ = ["Carrier", "Exchange"]
+if TYPE_CHECKING:
+    from kubextend.server.connection.http_connection import HttpConnection
+
+__all__ = ["Exchange"]
 
 _LOGGER = logging.getLogger(__name__)
 
 _STATUS_LINES: Final = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
-
-
-class Carrier(Protocol):
-    """The methods of a connection that an ``Exchange`` (a request and its answer) calls."""
-
-    def default_headers(self) -> Iterable[tuple[bytes, bytes]]:
-        """Return the headers that every answer has, such as the date."""
-
-    def write(self, *pieces: bytes | bytearray | memoryview) -> None:
-        """Send bytes to the client, if possible by a single system call."""
-
-    async def writable(self) -> None:
-        """Wait until the client has read most of the bytes that were written."""
-
-    def read_on(self) -> None:
-        """Resume reading from the client, unless requests or received body bytes are waiting."""
-
-    def answered(self) -> None:
-        """End the oldest request, which is fully answered, so that the next can be answered."""
-
-    def abort(self) -> None:
-        """Close the connection now, without sending the rest of any answer."""
 
 
 class Exchange:
@@ -78,7 +59,7 @@ class Exchange:
 
     def __init__(  # noqa: PLR0913  what the head says of the connection
         self,
-        carrier: Carrier,
+        carrier: "HttpConnection",
         app: ASGIApp,
         scope: Scope,
         *,
