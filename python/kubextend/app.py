@@ -64,9 +64,9 @@ from kubextend.verbs.build_verbs import (
     profile_of,
     waiting_pods_of,
 )
-from kubextend.verbs.filter_again import looking_again
-from kubextend.verbs.memory import NODE_STORE
-from kubextend.verbs.plugin_failures import Failures
+from kubextend.verbs.filter_outside_request import looking_again
+from kubextend.verbs.kept_between_calls import NODE_STORE
+from kubextend.verbs.plugin_failure_reports import Failures
 from kubextend.verbs.readiness import (
     INFORMERS_SYNCED,
     NODES_LISTED,

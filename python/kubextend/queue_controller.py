@@ -26,7 +26,7 @@ from kubextend.queue import (
     Strategy,
     info_of,
 )
-from kubextend.verbs.plugin_failures import FAILURES
+from kubextend.verbs.plugin_failure_reports import FAILURES
 
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster

@@ -77,7 +77,7 @@ def needed_rights(config: ExtenderConfiguration, own_namespace: str) -> list[Rig
 
 
 def used_rights(config: ExtenderConfiguration) -> frozenset[tuple[str, str, str]]:
-    """Return each verb, group and resource that kubextend uses with these plugins.
+    """Return each (verb, group, resource) that a kubextend with these informers may use.
 
     The other fields of the configuration make no difference: deploy/ grants some rights to every
     kubextend.

@@ -18,7 +18,7 @@ from kubextend.metrics import Family, Metrics, Registries, ScrapedGauge
 from kubextend.profile import PluginStarts, Profile
 from kubextend.profile.threads import Threads
 from kubextend.verbs import Verbs
-from kubextend.verbs.plugin_failures import Failures
+from kubextend.verbs.plugin_failure_reports import Failures
 
 __all__ = ["ConfigurationFile", "Reloader", "why_restart"]
 

@@ -185,7 +185,7 @@ class Cluster:
 
     @property
     def api_client(self) -> ApiClient:
-        """The official ``kubernetes`` client with the present credentials, for plugins."""
+        """The official ``kubernetes`` client with the current credentials, for plugins."""
         return self._session.api_client
 
     def request(self, call: Call) -> bytes:

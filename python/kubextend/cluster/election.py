@@ -131,7 +131,7 @@ class Election:
 
     @property
     def term(self) -> int:
-        """How often this replica has begun to lead; a lapse of the Lease ends a term."""
+        """How many times this replica has begun to lead; a lapse of the Lease ends a term."""
         return self._term
 
     @property

@@ -103,7 +103,7 @@ class EventCorrelator:
     def correlate(self, event: PluginEvent) -> EventToWrite | None:
         """Return what to write about an Event; None: nothing is to be written now.
 
-        An Event that is not written still counts: the next one about the same has its count.
+        An Event that is not written still counts: the next write about the same includes it.
         """
         now = self._clock()
         kind = (event.owner, event.regarding, event.type, event.reason, event.action)

@@ -76,7 +76,7 @@ class Work(Protocol):
     """What the replica does while it leads."""
 
     def is_ready(self) -> bool:
-        """Return whether this replica could decide at once if it led."""
+        """Return whether only the lead is missing for this replica to decide."""
 
     def is_busy(self) -> bool:
         """Return whether a pod is on its way to a node."""
@@ -157,7 +157,7 @@ class Leader:
 
     @property
     def term(self) -> int:
-        """How often this replica has begun to lead."""
+        """How many times this replica has begun to lead."""
         return self._election.term
 
     @property

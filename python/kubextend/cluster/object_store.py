@@ -303,7 +303,7 @@ class ObjectRelist:
     def page(self, list_bytes: bytes, /) -> ObjectPage:
         """Parse one page of the list, and return its continue token and resourceVersion.
 
-        Raises: WireError: the bytes are no list of objects.
+        Raises: WireError: the bytes are not a list of objects.
         """
         page = _parsed(list_bytes)
         metadata, items = _metadata(page), page.get("items") or []

@@ -111,7 +111,7 @@ class Informers:
             followed.start()
 
     def plugin_started(self) -> None:
-        """Start to call the handlers of the plugins that have started since the last look."""
+        """Start the threads of the handlers of plugins that have started, if there are none yet."""
         for followed in self:
             followed.start_handlers()
 

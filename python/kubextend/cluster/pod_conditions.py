@@ -27,7 +27,7 @@ CALL_S: Final = 5.0
 
 
 class Condition(NamedTuple):
-    """A condition of a pod, but for the time.
+    """A condition of a pod without its times.
 
     Attributes:
         type: the type, of which a pod has one condition.

@@ -55,7 +55,7 @@ class KubeVersion(NamedTuple):
 
     @property
     def reads_policy(self) -> bool:
-        """Whether the file for this version is a Policy, which 1.23 no longer reads."""
+        """Whether this version reads a Policy file: true before 1.23."""
         return self < (1, 23)
 
     @property

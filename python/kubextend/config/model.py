@@ -107,7 +107,8 @@ class ResolvedProfile:
             Then kubextend must bind the pods, so that a pod counts on its node before its binding
             is known.
         parts: the optional parts of pods and nodes that plugins of the profile need.
-        state: for each plugin that keeps what other replicas do not know, what that is.
+        state: for each plugin that keeps what other replicas do not know, a phrase such as ``NAME
+            holds pods``. Empty: no plugin of the profile does.
         ignored: names of the plugins with ``failurePolicy: Ignore``.
     """
 

@@ -20,7 +20,7 @@ from kubextend.verbs.decision_records import (
     scores_json,
     short,
 )
-from kubextend.verbs.filter_again import LookAgain
+from kubextend.verbs.filter_outside_request import LookAgain
 from kubextend.verbs.unplaced_pods import NOT_PERMITTED
 
 __all__ = ["API_VERSION", "DecisionReader", "Json", "ServerFacts", "waiting_json"]

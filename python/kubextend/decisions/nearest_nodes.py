@@ -17,7 +17,7 @@ from kubextend.framework.plugin import Plugin, Rejection
 from kubextend.profile import Profile
 from kubextend.profile.guarded_calls import guarded
 from kubextend.verbs.decision_records import Verdicts, short
-from kubextend.verbs.filter_again import LookAgain
+from kubextend.verbs.filter_outside_request import LookAgain
 
 __all__ = ["InTime", "nearest_nodes", "what_the_pod_lacks"]
 

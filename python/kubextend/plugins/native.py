@@ -13,7 +13,8 @@ __all__ = ["NativeFilter", "NativeScore"]
 class NativeFilter:
     """Filters nodes by a plugin that the Rust core implements.
 
-    A subclass whose plugin has arguments makes the plugin itself.
+    The constructor makes the plugin of the core called ``name``, without arguments. A subclass with
+    arguments sets ``_native`` in its own constructor.
     """
 
     name: str

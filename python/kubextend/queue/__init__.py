@@ -6,15 +6,15 @@ report pods to the queue, and remove the gates of the pods that the queue names.
 """
 
 from kubextend.queue.entry import QueueEntry, State, info_of
-from kubextend.queue.order import Failed, Order
-from kubextend.queue.pre_enqueue import PreEnqueue
-from kubextend.queue.queue_runner import QueueRunner
-from kubextend.queue.scheduling_queue import (
+from kubextend.queue.gated_pod_queue import (
     FairQueuing,
     SchedulingQueue,
     Settings,
     Strategy,
 )
+from kubextend.queue.order import Failed, Order
+from kubextend.queue.pre_enqueue import PreEnqueue
+from kubextend.queue.queue_runner import QueueRunner
 
 __all__ = [
     "Failed",

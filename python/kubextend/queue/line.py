@@ -1,8 +1,8 @@
 """The ready pods of a flow, in the order of their release; a flow has the pods of a namespace.
 
-The members of a pod group stand in line as one: where the first of them would stand alone.
-kube-scheduler tries no member of a group while one member has a scheduling gate, so the queue
-releases them together. (Without turns of namespaces, one flow has all pods.)
+A pod group has one position in the order: that of its first ready member. kube-scheduler tries no
+member of a group while one member has a scheduling gate, so the queue releases the members
+together. If namespaces do not take turns, one flow has all pods.
 """
 
 from collections.abc import Iterator, MutableSet
@@ -14,26 +14,26 @@ __all__ = ["Line"]
 
 
 class Line:
-    """The ready pods of one flow: pods of their own, and pod groups.
+    """The ready pods of one flow in the order of their release: single pods, and pod groups.
 
     A change takes time that grows as the logarithm of the number of pods.
 
     Args:
         order: the order of the pods, and of the members of a group.
-        begun: the groups of which a member was released, and for which the queue waits. Their ready
-            members do not stand in line, because they need no turn.
+        begun: the groups of which the queue released a member and for which it still waits. The
+            order leaves out their ready members, which the queue may release without a turn.
     """
 
     def __init__(self, order: Before[Entry], begun: MutableSet[str]) -> None:
         self._order = order
         self._begun = begun
-        # The pods without a group, and the first member of each group that stands in line.
+        # The pods without a group, and the first member of each group that is not in ``begun``.
         self._heads = Heap(order)
         self._groups: dict[str, Heap[Entry]] = {}
         self._size = 0
 
     def __len__(self) -> int:
-        """Return the number of ready pods, with those that do not stand in line."""
+        """Return the number of ready pods, including the members of the groups of ``begun``."""
         return self._size
 
     def __iter__(self) -> Iterator[Entry]:
@@ -90,7 +90,10 @@ class Line:
         return members.first if members else None
 
     def ordered(self) -> list[list[Entry]]:
-        """Return what stands in line, in order: the members of a group, or one pod."""
+        """Return lists in the order of release: each has one pod, or the members of a group.
+
+        The groups of ``begun`` are left out.
+        """
         return [self._with_members(head) for head in self._heads.ordered()]
 
     def begun(self) -> list[Entry]:

@@ -14,7 +14,7 @@ from typing import Final, TypeVarTuple
 
 from kubextend import core
 from kubextend.queue.entry import State
-from kubextend.queue.scheduling_queue import SchedulingQueue
+from kubextend.queue.gated_pod_queue import SchedulingQueue
 
 __all__ = ["QueueRunner"]
 

@@ -14,8 +14,8 @@ from kubextend.server.decisions_endpoint import decision_routes
 from kubextend.server.decisions_page import page_routes
 from kubextend.server.freed_memory import keep_freed_memory
 from kubextend.server.health import Health, HealthCheck
+from kubextend.server.http_service import Ending, Listener, Service
 from kubextend.server.memory_limit import memory_limit_bytes
-from kubextend.server.service import Ending, Listener, Service
 from kubextend.server.waiting_pods_endpoint import waiting_pod_routes
 
 __all__ = [

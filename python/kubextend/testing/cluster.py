@@ -47,7 +47,7 @@ from kubextend.testing.stand_ins import (
 )
 from kubextend.verbs import Verbs
 from kubextend.verbs.build_verbs import build_verbs, handle_of, memory_of, waiting_pods_of
-from kubextend.verbs.plugin_failures import Failures
+from kubextend.verbs.plugin_failure_reports import Failures
 
 __all__ = ["Cluster", "FilterResult", "Outcome"]
 

@@ -5,7 +5,7 @@ of this package may know HTTP.
 """
 
 from kubextend.verbs.context import Context, ExtenderSettings
-from kubextend.verbs.memory import Memory
+from kubextend.verbs.kept_between_calls import Memory
 from kubextend.verbs.verbs import Verbs
 
 __all__ = ["Context", "ExtenderSettings", "Memory", "Verbs"]

@@ -25,7 +25,7 @@ from kubextend.verbs.bind_term import NO_LEAD, Lead
 from kubextend.verbs.context import Context
 from kubextend.verbs.decision_records import VerbCall, short
 from kubextend.verbs.group_places import MOST_LOOKS
-from kubextend.verbs.plugin_failures import sentence
+from kubextend.verbs.plugin_failure_reports import sentence
 from kubextend.verbs.request_metrics import ATTEMPTS, counting
 from kubextend.verbs.unplaced_pods import Attempt
 from kubextend.verbs.verb_interface import OnJob
@@ -488,7 +488,7 @@ class BindVerb:
                 under_way.cycle.lose_node(DELETED)
 
     def nodes_listed(self) -> None:
-        """Fail each bind to a node that the last list of nodes lacks; any thread may call."""
+        """Fail each bind to a node that the latest list of nodes lacks; any thread may call."""
         for under_way in list(self._under_way.values()):
             if under_way.cycle.why_not_there() in GONE:
                 under_way.cycle.lose_node(DELETED)

@@ -17,7 +17,7 @@ from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, Profile, Profiles, WaitingPods
 from kubextend.verbs.context import Context, ExtenderSettings
 from kubextend.verbs.decision_records import Decisions
-from kubextend.verbs.memory import NODE_STORE, Memory
+from kubextend.verbs.kept_between_calls import NODE_STORE, Memory
 from kubextend.verbs.verbs import Verbs
 
 __all__ = ["build_verbs", "handle_of", "memory_of", "profile_of", "waiting_pods_of"]
@@ -62,10 +62,11 @@ def memory_of(
     limits: PluginLimits | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Memory:
-    """Return a ``Memory`` that holds nothing yet, with the limits of a configuration.
+    """Return an empty ``Memory``: what the verbs remember between calls.
 
     Args:
-        config: a loaded and checked configuration.
+        config: a loaded and checked configuration, with the HTTP timeout, the parts of nodes to
+            keep, and the most bytes of recorded decisions.
         ports: has the activator, which makes kube-scheduler try pods again.
         metrics: counts the calls of plugins, and the pods that are to be tried again.
         waiting_pods: the pods that Permit holds.

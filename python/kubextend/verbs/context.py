@@ -11,10 +11,10 @@ from kubextend.framework.handle import NO_CLUSTER, ClusterPorts
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
 from kubextend.verbs.bind_room_check import Guard
-from kubextend.verbs.filter_again import GoesOn, half_of
-from kubextend.verbs.memory import Memory
+from kubextend.verbs.filter_outside_request import GoesOn, half_of
+from kubextend.verbs.kept_between_calls import Memory
 from kubextend.verbs.node_stores import Stores
-from kubextend.verbs.plugin_failures import Failures
+from kubextend.verbs.plugin_failure_reports import Failures
 from kubextend.verbs.readiness import Readiness
 from kubextend.verbs.unknown_schedulers import UnknownSchedulers
 

@@ -28,7 +28,7 @@ from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 from kubextend.metrics import ScrapedGauge
 from kubextend.profile import FilterOutcome, Profile
-from kubextend.verbs.filter_again import GoesOn
+from kubextend.verbs.filter_outside_request import GoesOn
 from kubextend.verbs.memory_bounded_map import KeptPods
 from kubextend.verbs.scoring import LeftOut, first_of_the_best
 from kubextend.verbs.unplaced_pods import Attempt

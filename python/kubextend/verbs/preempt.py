@@ -25,8 +25,8 @@ from kubextend.profile import Profile
 from kubextend.verbs.answer import ABSTAINS, NO_VICTIMS, Answer, Body
 from kubextend.verbs.context import Context
 from kubextend.verbs.decision_records import VerbCall
-from kubextend.verbs.filter_again import GoesOn
-from kubextend.verbs.plugin_failures import sentence
+from kubextend.verbs.filter_outside_request import GoesOn
+from kubextend.verbs.plugin_failure_reports import sentence
 from kubextend.verbs.request_metrics import NODES
 from kubextend.verbs.unplaced_pods import NOT_PERMITTED
 from kubextend.verbs.verb_interface import QuickVerb
@@ -76,7 +76,7 @@ class PreemptVerb(QuickVerb[core.PreemptionArgs]):
         return frozenset()
 
     def instead(self, why: str, args: core.PreemptionArgs | None = None) -> Answer:
-        """Return an answer without candidates, so that no pod is evicted; ``why`` is not told."""
+        """Return an answer without candidates and without ``why``: kube-scheduler evicts no pod."""
         del why, args
         return NO_VICTIMS
 

@@ -44,7 +44,7 @@ from kubextend.framework.handle import Activator, PodSource
 from kubextend.framework.status import Status
 from kubextend.metrics import Family, Metrics
 from kubextend.profile import Profile, Profiles
-from kubextend.verbs.filter_again import LookAgain, filter_anew
+from kubextend.verbs.filter_outside_request import LookAgain, filter_anew
 from kubextend.verbs.memory_bounded_map import KeptPods
 from kubextend.verbs.stable_reasons import Entry, Reasons, entries_of
 
@@ -313,7 +313,7 @@ class UnplacedPods:
 
     @property
     def changes(self) -> int:
-        """How often the watched nodes changed; read this before looking up a request's nodes."""
+        """How many times the watched nodes changed; read before looking up a request's nodes."""
         return self._changes
 
     def reject(
@@ -363,9 +363,9 @@ class UnplacedPods:
         return entries
 
     def passed(self, attempt: Attempt) -> None:
-        """Forget the rejection by filters of a pod whose attempt found a node.
+        """Forget that filters rejected a pod, because this attempt found a node.
 
-        A rejection that belongs to a newer attempt at the pod stays.
+        Do nothing if a newer attempt to schedule the pod has begun.
         """
         with self._lock:
             record = self._records.get(attempt.pod.uid)

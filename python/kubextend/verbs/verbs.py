@@ -1,4 +1,4 @@
-"""Assembles the four verbs of kubextend: filter, prioritize, preempt and bind."""
+"""The verbs filter, prioritize, preempt and bind, and what concerns all of them."""
 
 from collections.abc import Iterable
 
@@ -116,9 +116,9 @@ class Verbs:
         self.decisions.forget(uid)
 
     def cease_to_lead(self, why: str) -> None:
-        """Fail all binding cycles and forget all pods on no node; any thread may call.
+        """Fail all binding cycles and forget all unbound pods; any thread may call.
 
-        Another replica decides from now on.
+        Another replica decides about these pods from now on.
         """
         self.bind.give_up(why)
         self.unplaced.forget_all()

@@ -18,7 +18,7 @@ from kubextend.profile import BindingPlugins, Profile, Profiles
 from kubextend.profile.breaker import PluginHealth
 from kubextend.server import Access, TokenFile, decision_routes, page_routes
 from kubextend.verbs import Verbs
-from kubextend.verbs.filter_again import filter_anew
+from kubextend.verbs.filter_outside_request import filter_anew
 from make_verbs import make_verbs
 
 READER = "reads-what-was-decided"

@@ -18,7 +18,7 @@ from kubextend.decisions.captured_facts import wrong_field
 from kubextend.profile import Profile, Profiles
 from kubextend.server import Access, TokenFile, decision_routes, waiting_pod_routes
 from kubextend.verbs import Verbs
-from kubextend.verbs.filter_again import filter_anew
+from kubextend.verbs.filter_outside_request import filter_anew
 from make_verbs import make_verbs
 
 READER, DECIDER = "reads-what-was-decided", "decides-on-waiting-pods"

@@ -18,7 +18,7 @@ from live_server import (
 )
 
 from kubextend.profile import Profiles
-from kubextend.server import service as service_module
+from kubextend.server import http_service as service_module
 from kubextend.server.api_threads import BIND_THREADS, ApiThreads
 from kubextend.verbs import Verbs
 from make_verbs import make_verbs

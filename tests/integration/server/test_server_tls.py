@@ -22,7 +22,7 @@ from live_server import (
 from server_certificates import Authority, Pair
 
 from kubextend.errors import KubextendError
-from kubextend.server import TlsFiles, service
+from kubextend.server import TlsFiles, http_service
 from kubextend.server.connection import handshakes
 from kubextend.verbs import Verbs
 from kubextend.why import Server
@@ -56,7 +56,7 @@ def guarded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[str]:
     """A server that wants client certificates, and says once in its life what it says at times."""
-    monkeypatch.setattr(service, "_SAID_AGAIN_S", float("inf"))
+    monkeypatch.setattr(http_service, "_SAID_AGAIN_S", float("inf"))
     tls = TlsFiles(server_pair.cert_file, server_pair.key_file, authority.file)
     with serving(guarded_verbs, tls=tls) as url:
         yield url
@@ -143,7 +143,7 @@ def test_a_client_whose_certificate_is_refused_hears_and_the_log_has_why(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(uvicorn.Config, "get_loop_factory", lambda _: loop)
-    monkeypatch.setattr(service, "_SAID_AGAIN_S", 0.0)
+    monkeypatch.setattr(http_service, "_SAID_AGAIN_S", 0.0)
     monkeypatch.setattr(handshakes, "_LAST_WORDS_S", PATIENT_S)
     pair = authority.sign("server")
     tls = TlsFiles(pair.cert_file, pair.key_file, authority.file)
@@ -259,7 +259,7 @@ def test_an_encrypted_key_is_named_and_nobody_is_asked_for_its_password(
 def test_a_handshake_that_does_not_end_is_cut_off(
     authority: Authority, server_pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "_HANDSHAKE_S", 2.0)
+    monkeypatch.setattr(http_service, "_HANDSHAKE_S", 2.0)
     tls = TlsFiles(server_pair.cert_file, server_pair.key_file)
     with serving(some_verbs(), tls=tls) as url:
         # Half of the minute that event loops give.
@@ -272,7 +272,7 @@ def test_a_handshake_that_does_not_end_is_cut_off(
 def test_the_oldest_of_512_handshakes_gives_way_to_a_new_client(
     authority: Authority, server_pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "_HANDSHAKE_S", 600.0)
+    monkeypatch.setattr(http_service, "_HANDSHAKE_S", 600.0)
     verbs = some_verbs()
     tls = TlsFiles(server_pair.cert_file, server_pair.key_file)
     with serving(verbs, tls=tls) as url, contextlib.ExitStack() as stack:

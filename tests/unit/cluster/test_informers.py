@@ -14,8 +14,7 @@ from kubextend.errors import NotListedError, PluginError
 from kubextend.framework.informer import KubeObject, Owner, Resource
 from kubextend.logs import AtMost
 from kubextend.metrics import Metrics
-from kubextend.verbs import plugin_failures
-from kubextend.verbs.plugin_failures import Failures
+from kubextend.verbs.plugin_failure_reports import Failures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -260,7 +259,7 @@ def test_failures_about_objects_flood_no_log_and_all_count(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = AtMost(10, clock=lambda: 0.0)
-    monkeypatch.setattr(plugin_failures._OF_OBJECTS, "filters", [limit])
+    monkeypatch.setattr("kubextend.verbs.plugin_failure_reports._OF_OBJECTS.filters", [limit])
     metrics = Metrics()
     failures = Failures(metrics)
     for _ in range(1000):

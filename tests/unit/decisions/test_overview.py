@@ -12,7 +12,7 @@ from kubextend.plugins.coscheduling import Coscheduling
 from kubextend.plugins.label_match import LabelMatch
 from kubextend.testing import Cluster, make_node, make_pod
 from kubextend.verbs.decision_records import AskedNodes, Verdicts
-from kubextend.verbs.filter_again import filter_anew
+from kubextend.verbs.filter_outside_request import filter_anew
 
 RULES = {"filters": [{"podSelector": "disk", "nodeSelector": "disk=ssd", "reason": "no ssd"}]}
 # The nodes of three entries, of which some have two.

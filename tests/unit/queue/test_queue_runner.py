@@ -11,8 +11,8 @@ from queue_world import Clock, Queue, pod, released
 
 from kubextend import core
 from kubextend.queue import QueueRunner, SchedulingQueue, State
+from kubextend.queue import gated_pod_queue as queue_module
 from kubextend.queue import queue_runner as runner_module
-from kubextend.queue import scheduling_queue as queue_module
 
 PATIENCE_S = 30.0
 

@@ -10,7 +10,7 @@ from queue_world import GATE, Queue, pod, released
 from kubextend import core
 from kubextend.plugins import PrioritySort
 from kubextend.queue import FairQueuing, QueueEntry, State, Strategy
-from kubextend.queue import scheduling_queue as queue_module
+from kubextend.queue import gated_pod_queue as queue_module
 from kubextend.queue.entry import Entry
 from kubextend.testing import pod_manifest
 

@@ -4,7 +4,7 @@ import socket
 
 from kubextend.metrics import Metrics
 from kubextend.server import Health, Listener, health_application
-from kubextend.server.service import _bound_socket
+from kubextend.server.http_service import _bound_socket
 
 # Another kube-scheduler leads when the Lease of the dead one is over.
 LEASE_S = 15

@@ -28,7 +28,7 @@ from kubextend.verbs.decision_records import (
     kept_nodes,
     kept_scores,
 )
-from kubextend.verbs.filter_again import filter_anew
+from kubextend.verbs.filter_outside_request import filter_anew
 
 MOST_BYTES = 400_000
 RULES = {"filters": [{"nodeSelector": "disk=ssd", "reason": "no ssd"}]}

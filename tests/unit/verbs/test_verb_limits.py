@@ -408,7 +408,11 @@ def log_of_failure(method: str, does: Callable[..., Any]) -> None:
 
 
 def failures_in(caplog: pytest.LogCaptureFixture) -> list[Any]:
-    return [record for record in caplog.records if record.name == "kubextend.verbs.plugin_failures"]
+    return [
+        record
+        for record in caplog.records
+        if record.name == "kubextend.verbs.plugin_failure_reports"
+    ]
 
 
 @pytest.mark.parametrize("verb", ["filter", "filter_nodes", "pre_filter"])

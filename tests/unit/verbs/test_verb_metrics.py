@@ -2,7 +2,7 @@ from verb_world import Needs, Watched, counted, full_request, node, verbs_of
 
 from kubextend.metrics import Metrics
 from kubextend.server.verb_endpoint import DURATION
-from kubextend.verbs.memory import NODE_STORE
+from kubextend.verbs.kept_between_calls import NODE_STORE
 
 
 def test_the_buckets_of_kube_schedulers_own_histograms_are_among_ours() -> None:

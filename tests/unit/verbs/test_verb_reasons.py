@@ -28,7 +28,7 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 from kubextend.profile import FilterOutcome, Profile
-from kubextend.verbs.filter_again import Verdict
+from kubextend.verbs.filter_outside_request import Verdict
 from kubextend.verbs.stable_reasons import Entry, entries_of
 from kubextend.verbs.unplaced_pods import Attempt
 

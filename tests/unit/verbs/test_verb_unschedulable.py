@@ -28,7 +28,7 @@ from kubextend.framework.status import Status
 from kubextend.profile import Profile
 from kubextend.verbs import Verbs
 from kubextend.verbs import unplaced_pods as unplaced_pods_module
-from kubextend.verbs.filter_again import Verdict, filter_anew
+from kubextend.verbs.filter_outside_request import Verdict, filter_anew
 from kubextend.verbs.unplaced_pods import Attempt, UnplacedPods
 
 

@@ -388,8 +388,8 @@ class HttpConnection(asyncio.Protocol):
 
         Args:
             buffer: as long as the body.
-            on_received: called at first and after each read, with the number of body bytes received
-                so far.
+            on_received: called once before and after each read, with the number of body bytes
+                received so far.
 
         Raises: ClientDisconnect: the client went away before the end of the body.
         """

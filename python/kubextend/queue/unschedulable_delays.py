@@ -9,10 +9,10 @@ pods would wait behind these.
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-__all__ = ["UnschedulableCounts"]
+__all__ = ["UnschedulableDelays"]
 
 
-class UnschedulableCounts:
+class UnschedulableDelays:
     """Counts unschedulable pods by namespace, and pauses the releases of a namespace with many.
 
     Args:
@@ -31,13 +31,13 @@ class UnschedulableCounts:
         self._since_s: dict[str, float] = {}
 
     def add(self, namespace: str) -> None:
-        """Count one more pod of the namespace that kube-scheduler cannot place."""
+        """Add one to the namespace's count of pods that kube-scheduler cannot place."""
         self._counts[namespace] += 1
         if self._counts[namespace] >= self._most:
             self._since_s.setdefault(namespace, self._clock())
 
     def remove(self, namespace: str) -> None:
-        """Count one pod fewer of the namespace that kube-scheduler cannot place."""
+        """Subtract one from the namespace's count of pods that kube-scheduler cannot place."""
         self._counts[namespace] -= 1
         if self._counts[namespace] < self._most:
             self._since_s.pop(namespace, None)

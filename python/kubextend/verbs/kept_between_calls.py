@@ -11,7 +11,7 @@ from kubextend.metrics import Metrics, ScrapedCounter, ScrapedGauge
 from kubextend.profile import PluginLimits, WaitingPods
 from kubextend.verbs.bind_answer_throttle import AnswerThrottle
 from kubextend.verbs.decision_records import Decisions
-from kubextend.verbs.filter_again import looking_again
+from kubextend.verbs.filter_outside_request import looking_again
 from kubextend.verbs.group_places import GroupPlaces
 from kubextend.verbs.unknown_node_ages import UnknownNames
 from kubextend.verbs.unplaced_pods import UnplacedPods

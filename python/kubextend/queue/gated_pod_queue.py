@@ -22,7 +22,7 @@ from kubextend.queue.entry import Entry, GroupEntry, QueueEntry, State, info_of
 from kubextend.queue.fair_queue import RELEASE_S, FairQueue
 from kubextend.queue.heap import Before
 from kubextend.queue.placement_waits import PlacementWaits
-from kubextend.queue.unschedulable_counts import UnschedulableCounts
+from kubextend.queue.unschedulable_delays import UnschedulableDelays
 from kubextend.queue.window import VERDICTS, Window
 
 __all__ = ["FairQueuing", "SchedulingQueue", "Settings", "Strategy"]
@@ -126,7 +126,7 @@ class SchedulingQueue:
         self._known: dict[str, Entry] = {}
         self._fair = settings.fair_queuing is FairQueuing.BY_NAMESPACE
         self._ready = FairQueue(order, _namespace if self._fair else _one_flow)
-        self._unschedulable = UnschedulableCounts(
+        self._unschedulable = UnschedulableDelays(
             settings.most_unschedulable, settings.max_hold_s, clock
         )
         # Pods that are held or set aside.
@@ -262,8 +262,8 @@ class SchedulingQueue:
     def next_look_s(self) -> float | None:
         """Return the seconds until ``due`` or ``expire`` has work without an event; None: never.
 
-        While the window has no free place, the end of the pause of a namespace is no work, nor that
-        of a pod unless the pod may follow a pod group in the window.
+        While the window is full, the end of a namespace's pause is not counted. The end of a pod's
+        pause is counted only if the queue has begun to release a pod group.
         """
         now_s = self._clock()
         if self._next(now_s) is not None:
