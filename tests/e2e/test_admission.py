@@ -391,7 +391,10 @@ def compare(
         may = outcomes(case, RULES, change, again=again, comes_last=comes_last)
         assert any(shown == (each and sorted_rules(each, own)) for each in may), (case, affinity)
     refused = sum(affinity is None for _, affinity in found)
-    assert 0 < refused < len(found)
+    assert refused < len(found)
+    # kube-apiserver applies policies in any order: all copies may come before all of our policies,
+    # and then it refuses no pod.
+    assert refused or not comes_last
 
 
 def _patch_of(change: Change) -> Patch:
