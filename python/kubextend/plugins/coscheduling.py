@@ -141,7 +141,8 @@ class _Group:
         sent_back: UIDs of the pods that were rejected together last: when one of them fails, no
             other pod of the group is rejected again.
         turned_away: UIDs of pods that were rejected because of the group and that only this plugin
-            activates, the first one first. The pods themselves, which may be deleted by now, would
+            activates, the first one first; True: the watch did not show the pod when it was to be
+            activated. The pods themselves, which may be deleted by now, would
             take any amount of memory.
         probe: the UID of the one pod to activate when the backoff ends; the other pods are
             activated when a pod of the group reaches Permit.
@@ -162,7 +163,7 @@ class _Group:
     permitted: dict[str, str] = field(default_factory=dict)
     waiting: dict[str, _Decision | None] = field(default_factory=dict)
     sent_back: set[str] = field(default_factory=set)
-    turned_away: dict[str, None] = field(default_factory=dict)
+    turned_away: dict[str, bool] = field(default_factory=dict)
     probe: str = ""
     wake_all: bool = False
     given_up: int = 0
@@ -512,7 +513,8 @@ class Gangs:
         placed = (group.permitted | bound).items()
         by_node: defaultdict[str, set[str]] = defaultdict(set)
         for uid, node in placed:
-            if not gives_up(uid):
+            # A failed pod may be bound nevertheless: its bind got no answer.
+            if uid in bound or not gives_up(uid):
                 by_node[node].add(uid)
         number = 0
         for node, uids in by_node.items():
@@ -577,7 +579,7 @@ class Gangs:
         with self._lock:
             most = min(_TURNED_AWAY, _ALL_TURNED_AWAY // len(self._groups))
             if len(group.turned_away) < most and len(pod.uid) <= _LONGEST_NAME:
-                group.turned_away[pod.uid] = None
+                group.turned_away[pod.uid] = False
             else:
                 group.may_be_more |= pod.uid not in group.turned_away
 
@@ -715,9 +717,16 @@ class Gangs:
         with suppress(TruncatedPodError):
             self._recall(key, group)
         with self._lock:
-            uids = self._to_wake(group)
-            pods = [pod for uid in uids if (pod := self._handle.pod(uid)) is not None]
-            group.may_be_more |= len(pods) < len(uids)
+            pods = []
+            for uid, was_unseen in self._to_wake(group).items():
+                pod = self._handle.pod(uid)
+                if pod is not None:
+                    pods.append(pod)
+                elif was_unseen:
+                    group.may_be_more = True
+                else:
+                    # The watch may be a moment late.
+                    group.turned_away[uid] = True
         if pods:
             self._handle.activate(pods)
         if group.wake_all and group.turned_away:
@@ -731,25 +740,22 @@ class Gangs:
         with self._lock:
             group.may_be_more = False
             for pod in parked:
-                group.turned_away.setdefault(pod.uid)
+                group.turned_away.setdefault(pod.uid, False)
 
-    def _to_wake(self, group: _Group) -> list[str]:
-        """Take from ``group.turned_away`` the UIDs of the pods to activate now."""
+    def _to_wake(self, group: _Group) -> dict[str, bool]:
+        """Take from ``group.turned_away`` the pods to activate now."""
         probe, group.probe = group.probe, ""
         if not group.wake_all:
             # No pod has reached Permit since the group was given up: only one pod tries again.
             if not probe or probe in group.permitted:
-                return []
-            group.turned_away.pop(probe, None)
-            return [probe]
+                return {}
+            return {probe: group.turned_away.pop(probe, False)}
         for uid in group.permitted.keys() & group.turned_away.keys():
             del group.turned_away[uid]
         size = len(group.turned_away)
         number = min(size, max(_WOKEN_PER_S, -(-size // _WAKE_WITHIN_S)))
         first = list(itertools.islice(group.turned_away, number))
-        for uid in first:
-            del group.turned_away[uid]
-        return first
+        return {uid: group.turned_away.pop(uid) for uid in first}
 
 
 class Coscheduling(Gangs):

@@ -933,6 +933,28 @@ def test_a_pod_whose_unreserve_runs_does_not_complete_its_group() -> None:
     run(scenario())
 
 
+def test_a_pod_that_is_bound_although_its_bind_failed_completes_its_group() -> None:
+    """The watch shows the pod on its node, and its Unreserve still runs."""
+
+    async def scenario() -> None:
+        first, second = (pod(name, minimum="2") for name in "ab")
+        world, slow, quota = World(first, second), Slow(Status.unschedulable("no")), Quota("")
+        quota.slow_to_give_up = "a"
+        failing = world.binding(first, slow, reserve=[quota])
+        await slow.asked.wait()
+        slow.go.set()
+        await quota.gives_up.wait()
+        world.watch(pod("a", minimum="2", node="n"), second)
+        world.now_s += 1
+        other = world.binding(second)
+        await until(lambda: other.done() or world.waiting.get("b"))
+        assert other.done()
+        quota.given_up.set()
+        assert not (await failing).is_success
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("how", ["rejected", "cancelled"])
 def test_a_pod_that_was_sent_back_in_this_moment_does_not_complete_its_group(how: str) -> None:
     async def scenario() -> None:
@@ -1726,7 +1748,10 @@ def test_rejected_pods_that_are_deleted_take_no_memory() -> None:
     assert sys.getrefcount(of) == before
 
 
-def test_a_pod_that_the_watch_shows_late_is_found_later() -> None:
+@pytest.mark.parametrize("late_s", [0, 5])
+def test_a_pod_that_the_watch_shows_late_is_activated(late_s: int) -> None:
+    """A second later, or once another pod of the group reaches Permit."""
+
     async def scenario() -> None:
         world = World(ABC[0], podGroupBackoffSeconds=0)
         assert world.pre_filter(ABC[1]).reason == TOO_FEW
@@ -1734,9 +1759,15 @@ def test_a_pod_that_the_watch_shows_late_is_found_later() -> None:
         first = world.binding(ABC[2])
         await until(lambda: len(world.waiting) == 1)
         assert world.activator.woken == []
+        for _ in range(late_s):
+            await skip(1)
         world.watch(ABC[0], parked("b"), ABC[2])
+        if not late_s:
+            await skip(1)
+            assert world.activator.woken == ["b"]
         second = world.binding(ABC[0])
         await until(lambda: len(world.waiting) == 2)
+        await skip(1)
         assert world.activator.woken == ["b"]
         first.cancel()
         second.cancel()
