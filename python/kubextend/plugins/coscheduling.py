@@ -451,20 +451,21 @@ class Gangs:
 
     def _forget_one(self) -> None:
         """Forget the group that was asked for the longest ago, unless it is in use."""
+        # One look at all assumed pods is enough, and takes the longest.
+        assumed = self._handle.assumed_pods()
         # The group that was asked for last stays.
         for _ in range(min(_LOOKS, len(self._groups) - 1)):
             key = next(iter(self._groups))
-            if not self._is_in_use(self._groups[key]):
+            if not self._is_in_use(self._groups[key], assumed):
                 del self._groups[key]
                 return
             self._groups.move_to_end(key)
 
-    def _is_in_use(self, group: _Group) -> bool:
+    def _is_in_use(self, group: _Group, assumed: frozenset[str]) -> bool:
         """Return whether pods of a group are being bound, or its pods are rejected for a time."""
         if group.waiting or self._clock() < group.denied_until_s:
             return True
-        permitted = group.permitted.keys()
-        return bool(permitted) and not permitted.isdisjoint(self._handle.assumed_pods())
+        return not assumed.isdisjoint(group.permitted)
 
     def _members(self, key: _Key) -> list[core.Pod]:
         """Return the pods of a group that run, or that kube-scheduler may place in this profile.
