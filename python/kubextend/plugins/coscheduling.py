@@ -142,8 +142,8 @@ class _Group:
             other pod of the group is rejected again.
         turned_away: UIDs of pods that were rejected because of the group and that only this plugin
             activates, the first one first; True: the watch did not show the pod when it was to be
-            activated. The pods themselves, which may be deleted by now, would
-            take any amount of memory.
+            activated. The pods themselves, which may be deleted by now, would take any amount of
+            memory.
         probe: the UID of the one pod to activate when the backoff ends; the other pods are
             activated when a pod of the group reaches Permit.
         wake_all: whether a pod reached Permit since the plugin last rejected the group's held pods.

@@ -1302,13 +1302,18 @@ def test_a_timer_that_meets_a_pod_without_labels_wakes_those_that_are_remembered
     run(scenario())
 
 
+def name_groups(world: World, number: int) -> None:
+    """Ask about pods of so many groups of another namespace."""
+    for each in range(number):
+        world.pre_filter(pod("t", namespace="tenant", group=f"g{each}"))
+
+
 def test_a_tenant_with_thousands_of_groups_makes_no_neighbour_wait() -> None:
     async def scenario() -> None:
         world = World(ABC[0], podGroupBackoffSeconds=0)
         for shown in ABC[:2]:
             assert world.pre_filter(shown).reason == TOO_FEW
-        for number in range(4096):
-            world.pre_filter(pod("t", namespace="tenant", group=f"g{number}"))
+        name_groups(world, 4096)
         world.watch(parked("a"), parked("b"), ABC[2])
         last = world.binding(ABC[2])
         await until(lambda: len(world.waiting) == 1)
@@ -1658,12 +1663,6 @@ def test_a_group_stays_remembered_while_all_others_wait(monkeypatch: pytest.Monk
         await asyncio.wait(held)
 
     run(scenario())
-
-
-def name_groups(world: World, number: int) -> None:
-    """Ask about pods of so many groups of another namespace."""
-    for each in range(number):
-        world.pre_filter(pod("t", namespace="tenant", group=f"g{each}"))
 
 
 def test_a_tenant_that_names_thousands_of_groups_splits_no_gang() -> None:
