@@ -1074,11 +1074,19 @@ class ExtenderArgs:
         """
     @overload
     def filter_answer(
-        self, rejections: Sequence[tuple[Mask, str, bool]], pool: None = None
+        self,
+        rejections: Sequence[tuple[Mask, str, bool]],
+        pool: None = None,
+        *,
+        told: bool = True,
     ) -> bytes: ...
     @overload
     def filter_answer(
-        self, rejections: Sequence[tuple[Mask, str, bool]], pool: BodyPool | None
+        self,
+        rejections: Sequence[tuple[Mask, str, bool]],
+        pool: BodyPool | None,
+        *,
+        told: bool = True,
     ) -> bytes | BodyBuffer:
         """Write an ExtenderFilterResult from rejections; a node without a rejection is kept.
 
@@ -1087,6 +1095,7 @@ class ExtenderArgs:
                 the first counts.
             pool: gives the memory of a response of 1 MiB or more; None: the result is a bytes
                 object.
+            told: False leaves the rejected nodes and their reasons out of the response.
         """
     def prioritize_result(self, scores: _Scores) -> bytes:
         """Write a HostPriorityList with one score for each node of the request, as given."""

@@ -881,7 +881,8 @@ class _Recording:
         from kubextend import app, core
         from kubextend.framework.handle import ClusterPorts
 
-        config = _load(config_file)
+        # What is printed has the reason of every rejected node.
+        config = _load(config_file, {"extender.lastFilter": False})
         body = _read(request)
         watched = None
         if nodes:

@@ -496,11 +496,13 @@ def test_check_says_that_the_file_of_kube_scheduler_fits(config_file: Path, tmp_
     alone, result = run("check", config_file), run("check", config_file, "--scheduler", file)
     assert (result.exit_code, result.stderr) == (0, EMPTY_NODES)
     sentence = f"{file} fits: kube-scheduler calls kubextend as this configuration says\n"
-    note = (
+    notes = (
+        f"note: {file}: extenders[0].filterVerb: called last, so extender.lastFilter: true may "
+        "shorten filter's answers\n"
         f"note: {file}: clientConnection.kubeconfig: none, so kube-scheduler starts only inside a "
         "cluster\n"
     )
-    assert result.stdout == alone.stdout + note + sentence
+    assert result.stdout == alone.stdout + notes + sentence
 
 
 def test_check_names_a_profile_that_was_renamed_on_one_side(

@@ -365,6 +365,10 @@ class Extender(_Model):
     ignorable: bool = False
     """Whether kube-scheduler places pods without kubextend's filters while kubextend does not
     answer or has not listed the nodes."""
+    last_filter: bool = False
+    """Whether no entry with a `filterVerb` comes after kubextend's in kube-scheduler's `extenders`,
+    in which entries with `ignorable: true` come after all others. With true, filter leaves rejected
+    nodes out of its answer about a pod that fits on another node."""
     preempt_groups: bool = False
     """Whether a pod may take the place of a pod group that is on several nodes. With true,
     kube-scheduler evicts pods without kubextend's filters while kubextend does not answer."""

@@ -13,7 +13,7 @@ from kubextend.config.checks import is_wildcard
 from kubextend.config.duration import Duration
 from kubextend.config.issues import Findings
 from kubextend.config.kube_versions import KubeVersion, refuse_unread
-from kubextend.config.model import Extender, ExtenderConfiguration, VerbName
+from kubextend.config.model import ExtenderConfiguration, VerbName
 from kubextend.config.resolve import DEFAULT_SCHEDULER_NAME
 from kubextend.config.scheduler_file import SCHEDULER_API_VERSIONS, SCHEDULER_KIND
 from kubextend.errors import ConfigError
@@ -73,6 +73,11 @@ _WEIGHT = """\
 """
 _NAMES = """\
 # nodeCacheCapable: requests carry the names of nodes; kubextend watches the nodes itself.
+"""
+_LAST_FILTER = "# lastFilter: no filterVerb is called after this one; ignorable entries are last.\n"
+_MAY_BE_LAST_FILTER = """\
+# If kube-scheduler calls no filterVerb after this one (it calls ignorable entries last), set
+# extender.lastFilter: true in kubextend's ExtenderConfiguration: filter's answers get shorter.
 """
 _WHOLE_NODES = """\
 # nodeCacheCapable is false: requests carry whole nodes. kube-scheduler 1.33 and later then scores
@@ -251,10 +256,11 @@ def _extenders(config: ExtenderConfiguration, given: JsonValue) -> str:
     if not entries and not others:
         return _NO_EXTENDERS
     text = "extenders:\n" + (_yaml(others) if others else "")
-    return text + "".join(_comment(entry) + _yaml([entry]) for entry in entries)
+    last = _LAST_FILTER if config.extender.last_filter else _MAY_BE_LAST_FILTER
+    return text + "".join(_comment(entry, last) + _yaml([entry]) for entry in entries)
 
 
-def _comment(entry: Mapping[str, JsonValue]) -> str:
+def _comment(entry: Mapping[str, JsonValue], of_filter: str) -> str:
     if "bindVerb" in entry:
         return _BIND
     if "filterVerb" not in entry and "preemptVerb" in entry:
@@ -262,6 +268,7 @@ def _comment(entry: Mapping[str, JsonValue]) -> str:
     comment = _QUICK
     comment += _PREEMPT if "preemptVerb" in entry else ""
     comment += _WEIGHT if "prioritizeVerb" in entry else ""
+    comment += of_filter if "filterVerb" in entry else ""
     return comment + (_NAMES if entry["nodeCacheCapable"] else _WHOLE_NODES)
 
 
@@ -296,7 +303,7 @@ def _entry(
         entry["weight"] = 1
     if config.url_prefix.startswith("https:"):
         entry["enableHTTPS"] = True
-        entry["tlsConfig"] = _tls(config.extender)
+        entry["tlsConfig"] = config.extender.tls_config.model_dump(exclude_none=True)
     entry["httpTimeout"] = str(timeout)
     entry["nodeCacheCapable"] = False
     resources = config.extender.managed_resources
@@ -306,11 +313,6 @@ def _entry(
         ]
     entry["ignorable"] = ignorable
     return entry
-
-
-def _tls(extender: Extender) -> dict[str, JsonValue]:
-    dumped: dict[str, JsonValue] = extender.tls_config.model_dump(exclude_none=True)
-    return dumped
 
 
 def _legacy(entry: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

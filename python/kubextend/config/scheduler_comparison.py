@@ -8,6 +8,7 @@ file that has an unknown field.
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import dropwhile
 from pathlib import Path
 from typing import Final, NamedTuple, get_args
 from urllib.parse import urlsplit
@@ -361,6 +362,7 @@ class _Comparison:
                 self._complain((*at, "urlPrefix"), message, entry.url_prefix, f"urlPrefix: {url}")
         for verb in _VERBS:
             self._verb(verb, ours, next((entry for entry in wanted if verb in entry.verbs), None))
+        self._last_filter(ours)
         for pair in _pairs(ours, wanted):
             if pair.preempts and len(pair.found.verbs) > 1:
                 self._preempt_beside(pair)
@@ -386,7 +388,8 @@ class _Comparison:
         having = [((*at, field), entry.verbs[verb]) for at, entry in ours if verb in entry.verbs]
         if wanted and not having:
             message = f"Required value: {_NEVER_ASKED[verb]}"
-            at = _entry_without(wanted, ours)
+            alike = (at for at, entry in ours if entry.verbs.keys() & wanted.verbs.keys())
+            at = next(alike, ("extenders",))
             self._complain((*at, field), message, None, f"{field}: {verb}")
         for at, value in having:
             if not wanted:
@@ -398,6 +401,24 @@ class _Comparison:
         for at, value in having[1:]:
             message = f"{_ASKED_TWICE[verb]}, as another entry has it too"
             self._complain(at, message, value, f"leave {field} out of one entry")
+
+    def _last_filter(self, ours: Sequence[tuple[Location, _Entry]]) -> None:
+        """Compare extender.lastFilter with the entries that kube-scheduler calls after ours."""
+        # The entries with ignorable: true are called after all others.
+        called = sorted(enumerate(self._found.extenders), key=lambda each: each[1].ignorable)
+        filters = [(("extenders", index), entry) for index, entry in called if entry.filter_verb]
+        ours_on = [*dropwhile(lambda each: each not in ours, filters)]
+        declared = self._config.extender.last_filter
+        if len(ours_on) == 1 and not declared:
+            message = "called last, so extender.lastFilter: true may shorten filter's answers"
+            self._note((*ours_on[0][0], "filterVerb"), message)
+        for at, later in ours_on[1:] if declared else ():
+            message = (
+                f"kube-scheduler calls {later.url} after kubextend: nodes that extender.lastFilter "
+                "leaves out have no reasons then, and no pod is evicted from them"
+            )
+            hint = "lastFilter: false; or call it before kubextend: ignorable entries are last"
+            self._complain((*at, "filterVerb"), message, later.filter_verb, hint)
 
     def _preempt_beside(self, pair: _Pair) -> None:
         """Note what happens where preempt shares an entry, which was written so before.
@@ -451,7 +472,7 @@ class _Comparison:
                 "later scores by resources as if every node were empty "
                 "(kubernetes/kubernetes#141781)"
             )
-        hint = f"nodeCacheCapable: {_json(right)}"
+        hint = f"nodeCacheCapable: {json.dumps(right)}"
         self._complain((*pair.at, "nodeCacheCapable"), message, found, hint)
 
     def _weight(self, pair: _Pair) -> None:
@@ -482,7 +503,7 @@ class _Comparison:
                 "while kubextend does not answer or answers an error, pods are placed as if it had "
                 "no plugins"
             )
-        hint = f"ignorable: {_json(right)}"
+        hint = f"ignorable: {json.dumps(right)}"
         self._complain((*pair.at, "ignorable"), message, found, hint)
 
     def _managed_resources(self, pair: _Pair) -> None:
@@ -499,7 +520,7 @@ class _Comparison:
         else:
             message = "kubextend is asked about every pod, not only those that ask for a resource"
         wanted = [each.model_dump() for each in pair.wanted.managed_resources]
-        hint = f"managedResources: {_json(wanted)}" if wanted else "leave managedResources out"
+        hint = f"managedResources: {json.dumps(wanted)}" if wanted else "leave managedResources out"
         self._complain(at, message, value, hint)
 
     def _tls(self, pair: _Pair) -> None:
@@ -642,22 +663,8 @@ def _server(url: str) -> str:
         return ""
 
 
-def _entry_without(wanted: _Entry, ours: Sequence[tuple[Location, _Entry]]) -> Location:
-    """Return the location in kube-scheduler's file to which a missing verb should be added.
-
-    The location is that of the first entry that has another verb of the wanted entry, or else the
-    list ``extenders``.
-    """
-    beside = [at for at, entry in ours if entry.verbs.keys() & wanted.verbs.keys()]
-    return beside[0] if beside else ("extenders",)
-
-
 def _pairs(ours: Sequence[tuple[Location, _Entry]], wanted: Sequence[_Entry]) -> Iterator[_Pair]:
     for at, found in ours:
         for right in wanted:
             if verbs := frozenset(found.verbs.keys() & right.verbs.keys()):
                 yield _Pair(at, found, right, verbs)
-
-
-def _json(value: object) -> str:
-    return json.dumps(value)

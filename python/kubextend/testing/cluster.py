@@ -567,8 +567,10 @@ def _made(
         clock=clock,
     )
     handle = handle_of(config, ports, memory, metrics)
+    # A test sees the reason of every rejected node.
+    extender = config.extender.model_copy(update={"last_filter": False})
     verbs = build_verbs(
-        config,
+        config.model_copy(update={"extender": extender}),
         ports,
         memory=memory,
         metrics=metrics,

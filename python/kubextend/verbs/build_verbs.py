@@ -166,6 +166,7 @@ def _made(
 def _extender_settings(config: ExtenderConfiguration) -> ExtenderSettings:
     return ExtenderSettings(
         ignorable=config.extender.ignorable,
+        last_filter=config.extender.last_filter,
         preempt_groups=config.extender.preempt_groups,
         served=config.verbs,
         score_scale=config.score_scale,

@@ -29,6 +29,7 @@ class ExtenderSettings:
         served: the names of the verbs, such as ``filter``, that kube-scheduler calls.
         ignorable: whether kube-scheduler ignores Errors of this extender, so that a failing plugin
             has to reject nodes instead.
+        last_filter: whether kube-scheduler calls no other extender's filter after this one's.
         preempt_groups: whether preempt has an ignorable entry of its own, so that it may abstain.
         score_scale: how ``core.weigh`` scales the sum of the scores.
         http_timeout_s: the seconds after which kube-scheduler gives up on every verb but bind.
@@ -38,6 +39,7 @@ class ExtenderSettings:
 
     served: Sequence[VerbName] = get_args(VerbName)
     ignorable: bool = False
+    last_filter: bool = False
     preempt_groups: bool = False
     score_scale: Literal["additive", "strict10"] = "additive"
     http_timeout_s: float = 5.0

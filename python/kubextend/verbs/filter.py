@@ -144,9 +144,8 @@ class FilterVerb(QuickVerb[FilterRequest]):
     ) -> Answer:
         """Return the answer for the filters' outcome; remember the outcome for later requests."""
         args = request.args
-        passing = outcome.passing(nodes)
-        unknown = ~nodes.known
-        undecided = unknown.any() and self._too_new(nodes, unknown) and not passing.any()
+        fits, unknown = outcome.passing(nodes).any(), ~nodes.known
+        undecided = unknown.any() and self._too_new(nodes, unknown) and not fits
         # An ignored Error places the pod on any node, even on one that filters rejected just now.
         # A rejection is undone later: the watch brings the new node and the pod is woken.
         if undecided and not self._context.settings.ignorable:
@@ -156,7 +155,6 @@ class FilterVerb(QuickVerb[FilterRequest]):
         if len(nodes) and not outcome.kept.any() and not attempt.nominated_alone:
             self._post_filter(profile, attempt, outcome)
         entries = entries_of(unknown, outcome.rejections)
-        fits = passing.any()
         self._count(profile, "feasible" if fits else "unschedulable")
         told: list[Entry] = []
         if fits:
@@ -173,7 +171,9 @@ class FilterVerb(QuickVerb[FilterRequest]):
             kept = kept_nodes(nodes, names_mode=args.names_mode)
             verdicts = Verdicts(kept, unknown, outcome.rejections, told)
             decisions.add(attempt.pod, VerbCall(self.name, verdicts))
-        return Answer(args.filter_answer(entries, self._context.memory.pool))
+        # Where a node is left, kube-scheduler reads no reasons, unless a later extender rejects it.
+        lean = fits and self._context.settings.last_filter
+        return Answer(args.filter_answer(entries, self._context.memory.pool, told=not lean))
 
     def _count(self, profile: Profile, result: str) -> None:
         self._context.metrics.counter(ATTEMPTS, self.name, profile.scheduler_name, result).inc()

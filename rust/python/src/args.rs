@@ -71,9 +71,11 @@ impl PyExtenderArgs {
         py: Python<'py>,
         rejections: &[Rejection],
         pool: Option<&PyBodyPool>,
+        told: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (answer, size) = py.detach(|| {
             let answer = self.args().filter_result(rejections);
+            let answer = if told { answer } else { answer.kept_only() };
             let size = answer.size();
             (answer, size)
         });
@@ -113,15 +115,16 @@ impl PyExtenderArgs {
     ) -> PyResult<Bound<'py, PyAny>> {
         let rejected = PyMask(!&kept.0);
         let rejection = self.rejection(&rejected, reason, unresolvable)?;
-        self.written(py, &[rejection], None)
+        self.written(py, &[rejection], None, true)
     }
 
-    #[pyo3(signature = (rejections, pool = None))]
+    #[pyo3(signature = (rejections, pool = None, *, told = true))]
     fn filter_answer<'py>(
         &self,
         py: Python<'py>,
         rejections: Vec<(PyRef<'py, PyMask>, String, bool)>,
         pool: Option<&PyBodyPool>,
+        told: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         if rejections.len() >= usize::from(u16::MAX) {
             return Err(PyValueError::new_err("more than 65,534 rejections"));
@@ -130,7 +133,7 @@ impl PyExtenderArgs {
             .iter()
             .map(|(nodes, reason, unresolvable)| self.rejection(nodes, reason, *unresolvable))
             .collect::<PyResult<Vec<_>>>()?;
-        self.written(py, &rejections, pool)
+        self.written(py, &rejections, pool, told)
     }
 
     fn prioritize_result<'py>(

@@ -16,7 +16,7 @@ OF_ONES_OWN = (
     "a plugin of your own: install its package beside kubextend, or name its class in outOfTree"
 )
 EXTENDER_FIELDS = (
-    "known fields: bind, httpTimeout, ignorable, managedResources, maxHeldPods, "
+    "known fields: bind, httpTimeout, ignorable, lastFilter, managedResources, maxHeldPods, "
     "maxHeldPodsPerNamespace, nodeCacheCapable, permitMaxWait, preemptGroups, tlsConfig, urlPrefix"
 )
 ZERO_WEIGHT = "kube-scheduler reads 0 as 1; to keep a plugin from running, do not enable it"

@@ -661,7 +661,8 @@ def test_a_difference_is_named_with_what_happens_and_what_is_right(
 def test_it_is_noted_where_alone_kube_scheduler_starts_with_a_file(
     parse: Parse, tmp_path: Path, changed: dict[str, Any], expected: list[str]
 ) -> None:
-    config = parse(document(**copy.deepcopy(CONFIGURATIONS["own scheduler"])))
+    sections = copy.deepcopy(CONFIGURATIONS["own scheduler"])
+    config = parse(document(**sections, extender={"lastFilter": True}))
     tree = yaml.safe_load(scheduler_configuration(config)) | changed
     file = tmp_path / "kube-scheduler.yaml"
     file.write_text(yaml.safe_dump(tree))
@@ -675,7 +676,7 @@ def test_it_is_noted_that_a_second_kube_scheduler_with_the_default_profile_waits
     file = tmp_path / "kube-scheduler.yaml"
 
     def notes(sections: dict[str, Any], **election: Any) -> tuple[str, ...]:
-        config = parse(document(**copy.deepcopy(sections)))
+        config = parse(document(**copy.deepcopy(sections), extender={"lastFilter": True}))
         tree = yaml.safe_load(scheduler_configuration(config, kubeconfig="k"))
         file.write_text(yaml.safe_dump(tree | ({"leaderElection": election} if election else {})))
         found = scheduler_differences(config, file)
@@ -696,7 +697,7 @@ def test_it_is_noted_that_a_second_kube_scheduler_with_the_default_profile_waits
 def test_it_is_noted_what_happens_where_preempt_shares_the_entry_of_filter(
     parse: Parse, tmp_path: Path, ends: str, *, ignorable: bool
 ) -> None:
-    extender = {"ignorable": ignorable, "preemptGroups": True}
+    extender = {"ignorable": ignorable, "preemptGroups": True, "lastFilter": True}
     config = parse(document(**CONFIGURATIONS["own scheduler"], extender=extender))
     tree = yaml.safe_load(scheduler_configuration(config, kubeconfig="k"))
     preempt_beside_filter(tree)

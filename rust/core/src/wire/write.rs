@@ -121,6 +121,14 @@ impl<'a> FilterResult<'a> {
         }
     }
 
+    /// Leaves out the rejected nodes, which kube-scheduler reads only if no node is kept, or if a
+    /// later extender filters as well.
+    #[must_use]
+    pub fn kept_only(mut self) -> Self {
+        self.reasons.clear();
+        self
+    }
+
     /// The length of the response in bytes.
     pub fn size(&self) -> usize {
         let mut size = 0;
