@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from textwrap import dedent
 
 from .controlplane import ROOT, ControlPlane
-from .kubeapi import NodePool, Object, pod
+from .kubeapi import POOL_LABEL, NodePool, Object, node, pod
 from .pod_groups import PodGroups
 from .stack import Scheduler
-from .versions import needs
+from .versions import KUBE, needs
 from .workbench import Program, until
 from .workload import Workload
 
@@ -27,6 +28,7 @@ MANY = 60
 LONE = 3
 TIMEOUT_S = 60.0
 REJECTED, GATED = 5, 10
+EQUAL = 40
 
 
 @dataclass
@@ -48,22 +50,53 @@ class Report:
 @contextmanager
 def running(plane: ControlPlane, name: str) -> Iterator[Report]:
     """Run what a page says."""
-    page = (PAGES / f"{name}.md").read_text()
-    blocks = {
-        kind: dedent(text) for kind, text in re.findall(r" ```(\w+)\n(.*?) ```", page, re.DOTALL)
-    }
+    blocks = blocks_of(name)
     port = plane.bench.free_port()
     extender = plane.bench.folder / f"{name}-{port}.py"
     extender.write_text(blocks["python"].replace("8888", str(port)))
-    kubeconfig = str(plane.kubeconfig("system:kube-scheduler"))
-    config = blocks["yaml"].replace("8888", str(port))
-    file = extender.with_suffix(".yaml")
-    file.write_text(config.replace("/etc/kubernetes/scheduler.conf", kubeconfig))
     program = plane.bench.start(extender.name, sys.executable, extender)
-    scheduler = Scheduler(plane, extender.name, file)
+    scheduler = started(plane, extender, blocks["yaml"].replace("8888", str(port)))
     yield Report(scheduler, program)
     scheduler.close()
     plane.bench.end(program)
+
+
+def blocks_of(name: str) -> dict[str, str]:
+    """Return the blocks of a page by their kind: the extender, and kube-scheduler's file."""
+    page = (PAGES / f"{name}.md").read_text()
+    found = re.findall(r" ```(\w+)\n(.*?) ```", page, re.DOTALL)
+    return {kind: dedent(text) for kind, text in found}
+
+
+def started(plane: ControlPlane, beside: Path, config: str) -> Scheduler:
+    """Start kube-scheduler with the configuration of a page, in a file beside another."""
+    kubeconfig = str(plane.kubeconfig("system:kube-scheduler"))
+    file = beside.with_suffix(".yaml")
+    file.write_text(config.replace("/etc/kubernetes/scheduler.conf", kubeconfig))
+    return Scheduler(plane, beside.name, file)
+
+
+def test_equal_pods_are_stacked_on_a_few_of_40_equal_nodes_since_1_35(
+    control_plane: ControlPlane,
+) -> None:
+    name, api = "stacked-pods", control_plane.api
+    nodes = [node(f"{name}-{number}", {POOL_LABEL: name}, "512", 250) for number in range(EQUAL)]
+    for each in nodes:
+        each["status"]["capacity"]["memory"] = each["status"]["allocatable"]["memory"] = "2Ti"
+    api.create_nodes(nodes)
+    pool = NodePool(api, name, 0)
+    workload = Workload(api, name, SCHEDULER, pool)
+    pods = [pod(f"equal-{number}", SCHEDULER, name) for number in range(5 * EQUAL)]
+    for equal in pods:
+        del equal["spec"]["containers"][0]["resources"]
+    made = api.create_pods(workload.namespace, pods)
+    scheduler = started(control_plane, control_plane.bench.folder / name, blocks_of(name)["yaml"])
+    placed = workload.until_placed([each["metadata"]["name"] for each in made])
+    used = set(placed.values())
+    assert len(used) <= EQUAL // 4 if KUBE >= "1.35" else len(used) >= EQUAL * 3 // 4
+    scheduler.close()
+    workload.close()
+    pool.delete()
 
 
 def groups_of(plane: ControlPlane, pool: NodePool) -> PodGroups:
