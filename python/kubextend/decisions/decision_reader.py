@@ -32,8 +32,6 @@ MOST_NODES: Final = 20_000
 MOST_PODS: Final = 1_000
 """The most pods of each list of an overview; a list says how many there are."""
 
-# How filter begins a note that repeats a rejection by Permit.
-
 Json = dict[str, object]
 
 
@@ -313,11 +311,7 @@ def _is_wanted(verdict: NodeVerdict, wanted: Mapping[str, str]) -> bool:
 
 def _node(verdict: NodeVerdict) -> Json:
     return {
-        "node": verdict.node,
-        "plugin": verdict.plugin,
-        "reason": verdict.reason,
-        "detail": verdict.detail,
-        "unresolvable": verdict.unresolvable,
+        **verdict._asdict(),
         "total": sum(weighted for _, _, weighted in verdict.scores.values()),
         "scores": {plugin: scores_json(each) for plugin, each in verdict.scores.items()},
     }

@@ -5,7 +5,8 @@ node that the plugin rejects, that is a label or room; with None in place of a n
 the pod lacks on every node, such as members of its gang.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from operator import or_
@@ -91,31 +92,23 @@ def nearest_nodes(
         except (KubextendError, TimeoutError):
             continue
         found += [(plugin, each) for each in outcome.rejections if each.plugin == plugin.name]
-    counts = [0] * len(nodes)
-    for _, rejection in found:
-        for row in rejection.nodes.indices():
-            counts[row] += 1
-    rows = sorted((row for row in range(len(nodes)) if counts[row]), key=counts.__getitem__)
+    counts = Counter(row for _, each in found for row in each.nodes.indices())
+    rows = sorted(sorted(counts), key=counts.__getitem__)
     return [
-        {"node": nodes[row].name, "lacks": list(_missing(found, pod, nodes[row], row, in_time))}
+        {
+            "node": nodes[row].name,
+            "lacks": [
+                {
+                    "plugin": plugin.name,
+                    "reason": short(each.status.reason),
+                    "lacks": _lacks(plugin, pod, nodes[row], in_time),
+                }
+                for plugin, each in found
+                if each.nodes[row]
+            ],
+        }
         for row in rows[:_MOST_NEAREST]
     ]
-
-
-def _missing(
-    found: Sequence[tuple[Plugin, Rejection]],
-    pod: core.Pod,
-    node: core.NodeInfo,
-    row: int,
-    in_time: InTime,
-) -> Iterator[dict[str, object]]:
-    for plugin, rejection in found:
-        if rejection.nodes[row]:
-            yield {
-                "plugin": plugin.name,
-                "reason": short(rejection.status.reason),
-                "lacks": _lacks(plugin, pod, node, in_time),
-            }
 
 
 def _lacks(plugin: Plugin, pod: core.Pod, node: core.NodeInfo | None, in_time: InTime) -> str:

@@ -110,11 +110,13 @@ class Rejection:
         nodes: one bit for each node of the call, in order; a set bit rejects the node.
         status: the status of every rejected node, with the reason.
         plugin: the name of the plugin that rejects; kubextend sets it, and plugins need not.
+        details: index of a node -> the node's own detail; empty where all have that of ``status``.
     """
 
     nodes: core.Mask
     status: Status
     plugin: str = field(default="", compare=False)
+    details: Mapping[int, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Lets plugins that filter or score one node per call serve calls for all nodes at once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
@@ -34,6 +35,7 @@ __all__ = [
 _Answer = TypeVar("_Answer")
 MIN_NODE_SCORE: Final = 0
 _TOO_LARGE: Final = Status.unschedulable("node(s) have a pod that is too large to be judged")
+_DETAILS_DIFFER: Final = "details differ by node"
 # The core's message for ``node.pods`` on a node without pods.
 _PODS_NOT_KNOWN: Final = "pods are not known here"
 Pods = Callable[[], core.PodSnapshot | None]
@@ -227,6 +229,8 @@ def _cause(plugin: Plugin, error: Exception) -> Exception:
 def _gathered(statuses: Sequence[Status | None], infos: Sequence[core.NodeInfo]) -> list[Rejection]:
     """Return one rejection for each different status, in the order of their first nodes.
 
+    Statuses that differ only in their details are one status: each node keeps its own detail.
+
     Args:
         statuses: the plugin's result for each node; None is a success.
         infos: the nodes.
@@ -238,6 +242,7 @@ def _gathered(statuses: Sequence[Status | None], infos: Sequence[core.NodeInfo])
         return []
     # One bit for each node, as Mask packs them.
     bits: dict[Status, bytearray] = {}
+    details: dict[Status, dict[int, str]] = {}
     for row, said in enumerate(statuses):
         if said is None:
             continue
@@ -248,8 +253,18 @@ def _gathered(statuses: Sequence[Status | None], infos: Sequence[core.NodeInfo])
         if packed is None:
             packed = bits[said] = bytearray(-(-len(statuses) // 8))
         packed[row >> 3] |= 1 << (row & 7)
+        if said.detail:
+            details.setdefault(said, {})[row] = said.detail
     return [
-        Rejection(core.Mask.unpack(bytes(packed), len(statuses)), status)
+        _rejection(core.Mask.unpack(bytes(packed), len(statuses)), status, details.get(status, {}))
         for status, packed in bits.items()
         if not status.is_success
     ]
+
+
+def _rejection(nodes: core.Mask, status: Status, details: Mapping[int, str]) -> Rejection:
+    """Return a rejection whose status has a detail only if every node has that detail."""
+    said = list(details.values())
+    if not said or said.count(said[0]) == nodes.count():
+        return Rejection(nodes, status)
+    return Rejection(nodes, replace(status, detail=_DETAILS_DIFFER), details=details)

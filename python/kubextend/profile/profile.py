@@ -727,7 +727,7 @@ def _judged_alone(
     left = reduce(and_, (~node for node in alone), rejected)
     for rejection in joint:
         if (nodes := rejection.nodes & left).any():
-            rejections.append(Rejection(nodes, rejection.status, rejection.plugin))
+            rejections.append(replace(rejection, nodes=nodes))
     return rejections
 
 
@@ -766,6 +766,8 @@ def _checked_rejections(
             raise wrong_answer(rejection.status, "a Status")
         if not isinstance(rejection.nodes, core.Mask):
             raise wrong_answer(rejection.nodes, "a Mask in Rejection.nodes")
+        if not isinstance(rejection.details, Mapping):
+            raise wrong_answer(rejection.details, "a mapping in Rejection.details")
         check_status(rejection.status)
         if not rejection.status.is_rejected:
             first = next((nodes.names[row] for row in rejection.nodes.indices()), "")
@@ -773,7 +775,7 @@ def _checked_rejections(
         newly = kept & rejection.nodes
         kept = kept & ~newly
         if newly.any():
-            rejections.append(Rejection(newly, rejection.status, plugin.name))
+            rejections.append(replace(rejection, nodes=newly, plugin=plugin.name))
     return rejections
 
 

@@ -191,8 +191,14 @@ class Verdicts(NamedTuple):
         """The bytes that the verdicts take, about."""
         masks = len(self.rejections) * (_REJECTION_BYTES + self.nodes.count // 8)
         texts = sum(
-            getsizeof(each.status.reason) + getsizeof(each.status.detail)
+            getsizeof(held)
             for each in self.rejections
+            for held in (
+                each.status.reason,
+                each.status.detail,
+                each.details,
+                *each.details.values(),
+            )
         )
         scores = sum(
             self._bytes_of(each.scores)
@@ -214,9 +220,10 @@ class Verdicts(NamedTuple):
     def each(self) -> Iterator[NodeVerdict]:
         """Yield what was decided about each node, in the order of the request."""
         rejected: dict[int, NodeVerdict] = {}
-        for mask, verdict in self._reasons():
+        for mask, verdict, details in self._reasons():
             for row in mask.indices():
-                rejected.setdefault(row, verdict)
+                own = verdict._replace(detail=short(details.get(row, ""))) if details else verdict
+                rejected.setdefault(row, own)
         for row, name in enumerate(self.nodes.names):
             scores = {each.plugin: _at(each, row) for each in self.scores}
             yield rejected.get(row, _PASSED)._replace(node=name, scores=scores)
@@ -227,7 +234,7 @@ class Verdicts(NamedTuple):
         left = core.Mask([True] * self.nodes.count)
         groups: list[dict[str, object]] = []
         more = 0
-        for mask, verdict in self._reasons():
+        for mask, verdict, _ in self._reasons():
             mine = mask & left
             left = left & ~mine
             if not (count := mine.count()):
@@ -249,22 +256,23 @@ class Verdicts(NamedTuple):
             "best": self._best(names),
         }
 
-    def _reasons(self) -> Iterator[tuple[core.Mask, NodeVerdict]]:
+    def _reasons(self) -> Iterator[tuple[core.Mask, NodeVerdict, Mapping[int, str]]]:
+        """Yield sets of nodes, what was decided about them, and the details that differ by node."""
         if self.unknown is not None and self.unknown.any():
-            yield self.unknown, NodeVerdict("", "", UNKNOWN_NODE, unresolvable=True)
+            yield self.unknown, NodeVerdict("", "", UNKNOWN_NODE, unresolvable=True), {}
         for rejection in self.rejections:
             status = rejection.status
             hopeless = status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
             texts = short(status.reason), short(status.detail)
-            yield rejection.nodes, NodeVerdict("", rejection.plugin, *texts, hopeless)
+            verdict = NodeVerdict("", rejection.plugin, *texts, hopeless)
+            yield rejection.nodes, verdict, rejection.details
 
     def _best(self, names: Sequence[str]) -> list[dict[str, object]]:
         if not self.scores:
             return []
-        sums = [0] * len(names)
-        for each in self.scores:
-            for row, score in enumerate(each.scores):
-                sums[row] += each.weight * score
+        sums = [
+            sum(each.weight * each.scores[row] for each in self.scores) for row in range(len(names))
+        ]
         rows = sorted(range(len(names)), key=lambda row: -sums[row])[:_MOST_BEST]
         return [
             {
@@ -473,7 +481,6 @@ class Decisions:
 
     def __init__(self, most_bytes: int = MOST_BYTES, now: Callable[[], float] = time.time) -> None:
         self.records = most_bytes > 0
-        self.most_bytes = most_bytes
         self._now = now
         self._complete_since_s = now()
         self._lock = threading.Lock()
@@ -526,15 +533,11 @@ class Decisions:
         """
         if self.records:
             call.timed(current_run())
-            nodes = 0 if call.verdicts is None else call.verdicts.nodes.held_bytes
-            self._wait(pod, call, nodes)
-
-    def _wait(self, pod: core.Pod, call: VerbCall, node_bytes: int = 0) -> None:
-        """Put a call into the inbox, and sort the inbox if it holds much."""
-        self._inbox.append((pod, call))
-        # Nothing counts the memory of what waits, so large pods and many nodes do not wait.
-        if len(self._inbox) >= _MOST_IN_INBOX or pod.held_bytes + node_bytes > _LARGE_BYTES:
-            self._sort()
+            self._inbox.append((pod, call))
+            # Nothing counts the memory of what waits, so large pods and calls do not wait.
+            large = pod.held_bytes + call.held_bytes > _LARGE_BYTES
+            if large or len(self._inbox) >= _MOST_IN_INBOX:
+                self._sort()
 
     def _sort(self) -> None:
         """Put the calls of the inbox into the records of their pods."""
