@@ -1,12 +1,13 @@
 """Makes kube-scheduler try unschedulable pods again, by setting a condition on each pod's status.
 
-kube-scheduler tries an unschedulable pod again when the pod is updated.
+kube-scheduler tries an unschedulable pod again when the pod is updated. The condition stays on the
+pod, so it says nothing but when kubextend asked: to take it away would be another update.
 """
 
 from __future__ import annotations
 
 import logging
-from itertools import count
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar
 
 from kubextend.cluster.pod_conditions import Condition, PodConditions
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CONDITION = "kubextend.dev/Activated"
-REASON = "NodesChanged"
-
 RATE = 20.0
 BURST = 50
 
@@ -33,7 +31,6 @@ class Activator(PodConditions):
 
     rate, burst = RATE, BURST
     thread, trouble = "kubextend-activator", "pods cannot be woken"
-    _generation = count(1)
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Queue a patch of each pod's status that makes kube-scheduler try the pod again.
@@ -43,12 +40,14 @@ class Activator(PodConditions):
         """
         for pod in pods:
             try:
-                self._set(pod, self._activated)
+                self._set(pod, _activated)
             except Exception:
                 self.stats.dropped += 1
                 log.exception("pod %s/%s cannot be woken", pod.namespace, pod.name)
 
-    def _activated(self) -> Condition:
-        # The number makes each patch an update of the pod.
-        message = f"nodes changed and may fit now ({next(self._generation)})"
-        return Condition(CONDITION, "True", REASON, message)
+
+def _activated() -> Condition:
+    # The time makes each patch an update of the pod.
+    moment = datetime.now(UTC).isoformat(timespec="milliseconds")
+    message = f"kubextend asked kube-scheduler at {moment} to try this pod again"
+    return Condition("kubextend.dev/Activated", "True", "AskedToTryAgain", message)

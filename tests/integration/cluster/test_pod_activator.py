@@ -61,7 +61,10 @@ def test_a_parked_pod_gets_a_condition_of_ours_and_keeps_the_others(
     (condition,) = patch["status"]["conditions"]
     assert condition["type"] == "kubextend.dev/Activated"
     assert condition["status"] == "True"
-    assert condition["reason"] == "NodesChanged"
+    assert condition["reason"] == "AskedToTryAgain"
+    # The condition stays on the pod, so it says only what stays true.
+    said = r"kubextend asked kube-scheduler at 20\d\d-[-\dT:.]+\+00:00 to try this pod again"
+    assert re.fullmatch(said, condition["message"])
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", condition["lastTransitionTime"])
 
 
