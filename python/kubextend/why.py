@@ -4,13 +4,12 @@ import contextlib
 import json
 import socket
 import ssl
-import urllib.error
-import urllib.request
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode, urlsplit
@@ -46,7 +45,6 @@ _CERTIFICATE_HINT: Final = (
 _PLAIN_HINT: Final = "; the server answers without TLS: if it speaks http, write http://"
 # What OpenSSL 3.0 and OpenSSL 3.2 say where another protocol answers.
 _NO_TLS: Final = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"}
-_FORBIDDEN: Final = 403
 MOST_CELL: Final = 120
 """The most characters of a cell of a table."""
 
@@ -84,25 +82,22 @@ class Server:
 
         Raises: KubextendError: kubextend refused, or could not be asked; the message says why.
         """
-        url = f"{self.url.rstrip('/')}{path}?{urlencode(query)}"
-        if not url.startswith(("http://", "https://")):
+        if not self.url.startswith(("http://", "https://")):
             message = f"{self.url} is no URL of a server: use http:// or https://"
             raise KubextendError(message)
-        request = urllib.request.Request(url, headers=self._headers())  # noqa: S310  checked above
+        target = f"{urlsplit(self.url).path.rstrip('/')}{path}?{urlencode(query)}"
+        headers = self._headers()
         try:
-            opener = urllib.request.build_opener(
-                _NoRedirects(),
-                urllib.request.ProxyHandler({}),
-                *self._handlers(),
-            )
-            with opener.open(request, timeout=_TIMEOUT_S) as response:
-                answer = json.loads(response.read(_MOST_BYTES))
-        except urllib.error.HTTPError as error:
-            message = f"{self.url}: {_refusal(error)}"
-            raise KubextendError(message) from error
+            with contextlib.closing(self._connected()) as connection:
+                connection.request("GET", target, headers=headers)
+                response = connection.getresponse()
+                body = response.read(_MOST_BYTES)
+            if response.status != HTTPStatus.OK:
+                message = f"{self.url}: {_refusal(response.status, body)}"
+                raise KubextendError(message)
+            answer = json.loads(body)
         except (OSError, ValueError, HTTPException) as error:
-            reason = error.reason if isinstance(error, urllib.error.URLError) else error
-            message = f"{self.url} cannot be asked: {reason}{self._hint(reason)}"
+            message = f"{self.url} cannot be asked: {error}{self._hint(error)}"
             raise KubextendError(message) from error
         if not isinstance(answer, dict):
             message = f"{self.url}: the answer is no JSON object"
@@ -133,18 +128,19 @@ class Server:
     def _has_tls(self) -> bool:
         return self.url.startswith("https://")
 
-    def _handlers(self) -> Iterator[urllib.request.BaseHandler]:
-        trust = self._trust() if self._has_tls else None
-        if self.dial is not None or self.server_name is not None:
-            yield _Dialled(self.dial or self._connected, trust, self.server_name)
-        elif trust is not None:
-            yield urllib.request.HTTPSHandler(context=trust)
-
-    def _connected(self) -> socket.socket:
-        """Return a socket to the host and port of the URL."""
+    def _connected(self) -> HTTPConnection:
+        """Return a connection to the server: it follows no redirect, and uses no proxy."""
         url = urlsplit(self.url)
-        port = url.port or (443 if self._has_tls else 80)
-        return socket.create_connection((url.hostname or "", port), _TIMEOUT_S)
+        host, port = url.hostname or "", url.port or (443 if self._has_tls else 80)
+        trust = self._trust() if self._has_tls else None
+        dial = self.dial or partial(socket.create_connection, (host, port), _TIMEOUT_S)
+        connection = HTTPConnection(host, port)
+        connection.sock = dial()
+        connection.sock.settimeout(_TIMEOUT_S)
+        if trust is not None:
+            name = self.server_name or host
+            connection.sock = trust.wrap_socket(connection.sock, server_hostname=name)
+        return connection
 
     def _trust(self) -> ssl.SSLContext:
         """Return what the client trusts, and its certificate.
@@ -243,62 +239,8 @@ def _records_since(answer: _Json) -> str:
     return str((answer.get("kubextend") or {}).get("recordsSince") or "")
 
 
-class _Connection(HTTPConnection):
-    """A connection over a socket that a function returns, with TLS if there is a trust.
-
-    With TLS, the certificate has to name ``server_name``; None: the host.
-    """
-
-    def __init__(
-        self,
-        dial: Dial,
-        trust: ssl.SSLContext | None,
-        server_name: str | None,
-        host: str,
-        timeout: float,
-    ) -> None:
-        super().__init__(host, timeout=timeout)
-        self._dial = dial
-        self._trust = trust
-        self._server_name = server_name
-
-    def connect(self) -> None:
-        self.sock = self._dial()
-        self.sock.settimeout(self.timeout)
-        if self._trust is not None:
-            self.sock = self._trust.wrap_socket(
-                self.sock, server_hostname=self._server_name or self.host
-            )
-
-
-class _Dialled(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
-    """Sends requests over sockets that a function returns; URLs only name the server."""
-
-    def __init__(self, dial: Dial, trust: ssl.SSLContext | None, server_name: str | None) -> None:
-        super().__init__(context=trust)
-        self._dial = dial
-        self._trust = trust
-        self._server_name = server_name
-
-    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(partial(_Connection, self._dial, None, None), req)
-
-    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
-        connection = partial(_Connection, self._dial, self._trust, self._server_name)
-        return self.do_open(connection, req)
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: urllib would send the bearer token to wherever the answer points."""
-
-    def redirect_request(self, *_: object) -> None:
-        return None
-
-
-def _refusal(error: urllib.error.HTTPError) -> str:
-    with error:
-        body = error.read(4096)
-    if error.code == 404:  # noqa: PLR2004  Not Found
+def _refusal(status: int, body: bytes) -> str:
+    if status == HTTPStatus.NOT_FOUND:
         return (
             "status 404: either no kubextend answers at this URL, or it tells nobody its "
             "decisions; name the readers in server.decisions.allowedNames or tokenFile"
@@ -307,7 +249,7 @@ def _refusal(error: urllib.error.HTTPError) -> str:
         said = json.loads(body)["Error"]
     except (ValueError, KeyError, TypeError):
         said = ""
-    return f"status {error.code}: {said}"
+    return f"status {status}: {said}"
 
 
 def gathered(
@@ -330,21 +272,23 @@ def gathered(
     """
     decisions, unreached, pod, unknown = None, "", None, ""
     events: list[dict[str, Any]] = []
+    awaited: dict[str, list[str]] = {}
     try:
         api = connect()
         pod = cluster.read_manifest(api, namespace, name)
         if pod is not None:
+            awaited = cluster.awaited(api, pod)
             events = cluster.pod_events(api, namespace, pod["metadata"]["uid"])
     except ClusterError as error:
         unknown = str(error)
-        if error.status == _FORBIDDEN and forbidden_hint:
+        if error.status == HTTPStatus.FORBIDDEN and forbidden_hint:
             unknown += f"; {forbidden_hint}"
     uid = "" if pod is None else pod["metadata"]["uid"]
     try:
         decisions = server.get("/decisions", {"pod": uid or f"{namespace}/{name}"})
     except KubextendError as error:
         unreached = str(error)
-    return Facts(namespace, name, decisions, unreached, pod, unknown, events, gate)
+    return Facts(namespace, name, decisions, unreached, pod, unknown, events, gate, awaited=awaited)
 
 
 def with_rules(
@@ -510,7 +454,7 @@ def lines_of(facts: Facts, explanation: Explanation) -> Iterator[str | Table]:
 def node_lines(node: str, verdict: _Json | None) -> Iterator[str]:
     """Yield the lines about one node that was asked for by name."""
     if verdict is None:
-        yield f"node {node}: nothing on record; kube-scheduler did not ask kubextend about it"
+        yield f"node {node}: nothing is on record of it in the pod's last attempt"
         return
     if verdict["reason"]:
         by = verdict["plugin"] or "kubextend"

@@ -32,7 +32,7 @@ from kubextend.cluster.plugin_informers import Informers
 from kubextend.cluster.pod_lists import list_pending_pods, list_pods
 from kubextend.cluster.pod_reader import PodReader
 from kubextend.cluster.pod_reflector import follow_pods
-from kubextend.cluster.pod_story import pod_events, read_manifest
+from kubextend.cluster.pod_story import awaited, pod_events, read_manifest
 from kubextend.cluster.port_forward import port_of_pod, ready_pods
 from kubextend.cluster.reflector import Reflector
 from kubextend.cluster.ungater import Fate, Ungater, ungate
@@ -62,6 +62,7 @@ __all__ = [
     "Ungater",
     "UnreachableError",
     "WaitingPodMarker",
+    "awaited",
     "check_kubeconfig",
     "connect",
     "follow_nodes",

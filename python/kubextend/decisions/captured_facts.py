@@ -170,6 +170,7 @@ class _Facts(_Part):
     events: list[_Event] = []
     gate: str = ""
     rules: list[_Rule] = []
+    awaited: dict[str, list[str]] = {}
 
 
 def wrong_field(facts: object) -> str:

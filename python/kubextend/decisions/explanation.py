@@ -51,6 +51,7 @@ class Cause(StrEnum):
     OTHER_GATE = "OtherGate"
     PERMIT_WAITS = "PermitWaits"
     BINDING = "Binding"
+    OBJECT_MISSING = "ObjectMissing"
     NO_SCHEDULER = "NoScheduler"
     NOT_TRIED = "NotTried"
     NOT_REACHED = "NotReached"
@@ -94,6 +95,8 @@ class Facts:
         rules: the compiled rules of Filter that are on the pod, as ``plugin``, ``profile``,
             ``nodes`` (the selector of nodes) and ``meeting`` (how many nodes the selector matches;
             None: that is not known).
+        awaited: what kube-scheduler waits for before it tries the pod: ``missing``, and
+            ``perhaps`` for what may be missing.
     """
 
     namespace: str
@@ -105,6 +108,7 @@ class Facts:
     events: Sequence[_Json] = ()
     gate: str = "kubextend.dev/queue"
     rules: Sequence[_Json] = ()
+    awaited: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def pod_group(self) -> str:
@@ -149,7 +153,8 @@ class Explanation:
 def explain(facts: Facts) -> Explanation:
     """Return why the pod is where it is, or why it is on no node."""
     story = _Story(facts)
-    found = story.of_the_pod() or story.of_a_hold() or story.of_no_attempt()
+    found = story.of_the_pod() or story.of_a_hold()
+    found = found or story.of_missing_objects() or story.of_no_attempt()
     found = found or story.with_source(story.of_a_failure() or story.of_rejections())
     if found.cause not in {Cause.BOUND, Cause.NO_SUCH_POD, Cause.DELETED, Cause.ENDED}:
         found.unblock += [each for each in _unblocks(facts) if each not in found.unblock]
@@ -216,32 +221,43 @@ class _Story:
             return Explanation(Cause.BINDING, sentence)
         return None
 
+    def of_missing_objects(self) -> Explanation | None:
+        """Return the cause if the pod names an object that is not there.
+
+        kube-scheduler keeps such a pod out of its queue and says so nowhere, so whatever the pod's
+        condition and Events say is of an earlier attempt.
+        """
+        missing = "; ".join(self._facts.awaited.get("missing", ())[:_MOST_LINES])
+        if not missing:
+            return None
+        return Explanation(Cause.OBJECT_MISSING, f"kube-scheduler does not try the pod: {missing}")
+
     def of_no_attempt(self) -> Explanation | None:
         """Return the cause if no scheduler has tried the pod yet."""
-        if self._facts.pod is None or self._condition() or self._calls:
+        if self._facts.pod is None or self._condition() or self._calls or self._message():
             return None
         wanted = self._scheduler()
-        if self._message():
-            return None
         server: _Json = self._decisions.get("kubextend") or {}
         profiles: list[str] = sorted(server.get("profiles") or {})
+        perhaps = " and ".join(self._facts.awaited.get("perhaps", ())[:_MOST_LINES])
+        may_wait = f"it may wait for {perhaps}; " if perhaps else ""
         if profiles and wanted not in profiles:
             near = difflib.get_close_matches(wanted, profiles, 1)
             guess = f"; did you mean {near[0]}?" if near else ""
             sentence = (
-                f"no scheduler has tried the pod: its schedulerName is {wanted}, and kubextend's "
-                f"profiles are {', '.join(profiles[:_MOST_LINES])}{guess}"
+                f"no scheduler has tried the pod: {may_wait}its schedulerName is {wanted}, and "
+                f"kubextend's profiles are {', '.join(profiles[:_MOST_LINES])}{guess}"
             )
             todo = f"a kube-scheduler with a profile {wanted}, or another schedulerName"
             return Explanation(Cause.NO_SCHEDULER, sentence, unblock=[todo])
         sentence = (
-            f"no scheduler has tried the pod yet: see whether a kube-scheduler runs with the "
-            f"profile {wanted}"
+            f"no scheduler has tried the pod yet: {may_wait}see whether a kube-scheduler runs with "
+            f"the profile {wanted}"
         )
         if self._is_released():
             sentence = (
                 "the pod has lost its scheduling gates, and no scheduler has tried the pod since: "
-                f"has a kube-scheduler with the profile {wanted} started?"
+                f"{may_wait}has a kube-scheduler with the profile {wanted} started?"
             )
         return Explanation(Cause.NOT_TRIED, sentence)
 
