@@ -740,17 +740,7 @@ def idle_warning(config: ExtenderConfiguration) -> str:
     """Return a warning if the configuration enables no plugin and so serves nothing, else ""."""
     if config.verbs or config.queues:
         return ""
-    warning = "no profile enables a plugin, so kubextend answers 404 to every verb"
-    extenders = config.scheduler_part.get("extenders")
-    # kube-scheduler has an entry for bind, and one for the other verbs.
-    urls = dict.fromkeys(
-        str(entry["urlPrefix"])
-        for entry in (extenders if isinstance(extenders, list) else [])
-        if isinstance(entry, dict) and entry.get("urlPrefix")
-    )
-    if not urls:
-        return warning
-    return f"{warning}; kube-scheduler's calls get it too if kubextend is at {', '.join(urls)}"
+    return "no profile enables a plugin, so kubextend answers 404 to every verb"
 
 
 def memory_warning(in_flight_bytes: int, limit_bytes: int | None) -> str:

@@ -54,6 +54,10 @@ _SERVE_OPTIONS = {
 _OTHER_KUBECONFIG = (
     "asked with cluster.kubeconfig of the configuration; --kubeconfig names another file"
 )
+_STILL_CHECKED = (
+    "note: checked as kube-scheduler {} does at its start; it alone can check its files, addresses "
+    "and feature gates, and checks node affinity in arguments of plugins"
+)
 _EMPTY_NODES = (
     "nodeCacheCapable is false: kube-scheduler 1.33 and later scores by resources as if every "
     "node were empty (kubernetes/kubernetes#141781); with `cluster` configured names are enough"
@@ -110,7 +114,7 @@ _config_option = click.option(
     "--config",
     "config_file",
     type=click.Path(path_type=Path),
-    help="ExtenderConfiguration or KubeSchedulerConfiguration.  [default: HighCommPodFilter runs]",
+    help="ExtenderConfiguration.  [default: HighCommPodFilter runs]",
 )
 _WITH_ADMISSION = "kubextend.with-admission"
 
@@ -179,6 +183,7 @@ def check(*, file: Path, scheduler: Path | None, rbac: bool) -> None:
     """Show what FILE would run, or list everything that is wrong."""
     from kubextend import app, cluster
     from kubextend.config.admission_rules import compile_rules
+    from kubextend.config.kube_versions import NEWEST
     from kubextend.config.scheduler_comparison import scheduler_differences
     from kubextend.rbac import roles
 
@@ -205,6 +210,7 @@ def check(*, file: Path, scheduler: Path | None, rbac: bool) -> None:
         _print_line(f"note: {note}")
     if differences.issues:
         raise ConfigError(differences.issues)
+    click.echo(_STILL_CHECKED.format(NEWEST))
     click.echo(f"{scheduler} fits: kube-scheduler calls kubextend as this configuration says")
 
 
@@ -269,6 +275,24 @@ def _finding_lines(finding: "Finding") -> Iterator[str]:
     yield f"{finding.verdict:8}{finding.check}: {finding.looked_at}{said}"
     if finding.hint:
         yield f"        do: {finding.hint}"
+
+
+@main.command(cls=_WithFile)
+@click.argument("file", type=click.Path(path_type=Path))
+def convert(*, file: Path) -> None:
+    """Print kubextend's configuration for the plugins of kubextend in kube-scheduler's FILE.
+
+    Lists what `kubextend check` would find wrong in it.
+    """
+    from kubextend import app, config, discovery
+    from kubextend.config.convert import converted
+
+    text = converted(config.read_document(*config.read_file(file)))
+    click.echo(text, nl=False)
+    tree = config.read_document(text.encode(), str(file))
+    loaded = config.parse(tree, known=discovery.known_plugins(), runs_here=False)
+    if idle := app.idle_warning(loaded):
+        _print_line(f"warning: {idle}", err=True)
 
 
 @main.command()

@@ -244,18 +244,3 @@ def test_scheduler_config_says_beside_the_entry_what_is_declared_or_could_be(
     scores = {"score": {"enabled": [{"name": "LabelMatch"}]}}
     profiles = [{"schedulerName": "default-scheduler", "plugins": scores}]
     assert comments({}, outOfTree=[], profiles=profiles) == []
-
-
-def test_scheduler_config_writes_the_entry_after_those_of_a_given_file(tmp_path: Path) -> None:
-    given = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"plugins": {"filter": {"enabled": [{"name": "HighCommPodFilter"}]}}}],
-        "extenders": [OTHER | {"filterVerb": "filter"}],
-    }
-    file = tmp_path / "given.yaml"
-    file.write_text(yaml.safe_dump(given))
-    text = run("scheduler-config", "--config", file).stdout
-    urls = [each["urlPrefix"] for each in yaml.safe_load(text)["extenders"]]
-    assert urls == ["http://other:1", URL]
-    assert "lastFilter: true in kubextend's ExtenderConfiguration" in text

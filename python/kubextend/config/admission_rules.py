@@ -10,10 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
-from pydantic import JsonValue
-
 from kubextend import core
-from kubextend.config.model import EnabledPlugin, ExtenderConfiguration, ResolvedProfile
+from kubextend.config.model import EnabledPlugin, ExtenderConfiguration, Plugins, ResolvedProfile
 from kubextend.errors import PluginError
 from kubextend.framework.admission import AdmissionRules, PreferredNodes, RequiredNodes
 
@@ -126,7 +124,6 @@ class _Compiler:
         self._config = config
         self._profile = config.resolved[index]
         self._offers = dict(_offers(config, self._profile))
-        self._unused = points_without_node_affinity(_scheduler_profile(config, index))
         self._required: list[tuple[str, RequiredNodes]] = []
         self._preferred: list[tuple[str, PreferredNodes]] = []
         self._left_out: dict[str, set[str]] = {}
@@ -184,7 +181,7 @@ class _Compiler:
         self, name: str, offer: AdmissionRules, rules: Sequence[RequiredNodes]
     ) -> None:
         named = [(name, rule) for rule in rules]
-        why = self._why_none("filter") or self._why_too_many(named)
+        why = self._why_none() or self._why_too_many(named)
         for rule in rules:
             self._say("filter", name, _words(rule), why, rule)
         if why:
@@ -196,7 +193,7 @@ class _Compiler:
             self._left_out.setdefault("filter", set()).add(name)
 
     def _decide_score(self, plugin: EnabledPlugin, rules: Sequence[PreferredNodes]) -> None:
-        why = self._why_none("score") or self._why_no_preferences()
+        why = self._why_none() or self._why_no_preferences()
         for rule in rules:
             self._say("score", plugin.name, f"{_words(rule)} scores {rule.score}", why)
         if not why:
@@ -214,14 +211,12 @@ class _Compiler:
         name = self._profile.scheduler_name
         self.decisions.append(RuleDecision(name, plugin, point, rule, why_called, required))
 
-    def _why_none(self, point: str) -> str:
-        """Return why no rule of an extension point can be compiled; empty if rules can be."""
+    def _why_none(self) -> str:
+        """Return why no rule of the profile can be compiled; empty if rules can be."""
         resources = self._config.extender.managed_resources
         if resources:
             names = ", ".join(resource.name for resource in resources)
             return f"extender.managedResources keeps it from pods that do not request {names}"
-        if point in self._unused:
-            return f"kube-scheduler's plugin {_NODE_AFFINITY} is disabled in this profile"
         return ""
 
     def _why_too_many(self, rules: Sequence[tuple[str, RequiredNodes]]) -> str:
@@ -264,39 +259,21 @@ def _offers(
             yield name, offer
 
 
-def points_without_node_affinity(profile: JsonValue) -> frozenset[str]:
+def points_without_node_affinity(plugins: Plugins) -> frozenset[str]:
     """Return the points, filter and score, at which kube-scheduler does not run NodeAffinity.
 
     Args:
-        profile: a profile of a KubeSchedulerConfiguration, as JSON; anything else has no plugin
-            disabled.
+        plugins: the plugins of a profile of kube-scheduler.
     """
-    plugins = profile.get("plugins") if isinstance(profile, dict) else None
-    if not isinstance(plugins, dict):
-        return frozenset()
     return frozenset(
         ours
         for ours, points in _POINTS_OF.items()
         if any(
-            _names(plugins, point, "disabled") & {"*", _NODE_AFFINITY}
-            and _NODE_AFFINITY not in _names(plugins, point, "enabled")
+            {each.name for each in plugins.at(point).disabled} & {"*", _NODE_AFFINITY}
+            and _NODE_AFFINITY not in {each.name for each in plugins.at(point).enabled}
             for point in ("multiPoint", *points)
         )
     )
-
-
-def _scheduler_profile(config: ExtenderConfiguration, index: int) -> JsonValue:
-    """Return a profile of the KubeSchedulerConfiguration that was read; None if none was."""
-    profiles = config.scheduler_part.get("profiles")
-    return profiles[index] if isinstance(profiles, list) and index < len(profiles) else None
-
-
-def _names(plugins: Mapping[str, JsonValue], point: str, which: str) -> set[str]:
-    plugin_set = plugins.get(point)
-    entries = plugin_set.get(which) if isinstance(plugin_set, dict) else None
-    if not isinstance(entries, list):
-        return set()
-    return {str(entry.get("name")) for entry in entries if isinstance(entry, dict)}
 
 
 def requirements_of(selector: str) -> Term:

@@ -7,16 +7,16 @@ they are readable.
 import ipaddress
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 from urllib.parse import SplitResult, urlsplit
 
 from kubextend.config.duration import Duration
-from kubextend.config.issues import Findings, Location, path_of
+from kubextend.config.issues import Findings, Location
 from kubextend.config.model import ExtenderConfiguration, VerbName
 
-__all__ = ["check", "is_loopback", "is_wildcard"]
+__all__ = ["check", "is_extended_resource", "is_loopback", "is_wildcard"]
 
 _EVERY_NODE = 100
 _LONG_TIMEOUT = Duration.parse("10s")
@@ -34,19 +34,17 @@ _MAX_DOMAIN = 253 - len("requests.")
 def check(
     config: ExtenderConfiguration,
     findings: Findings,
-    broken: Collection[str],
     *,
     runs_here: bool,
 ) -> None:
     """Check the fields of a configuration against each other; add the issues to ``findings``.
 
     Args:
-        config: the resolved configuration; each field that pydantic refused has its default.
+        config: the resolved configuration.
         findings: gets the issues and notes.
-        broken: paths of the fields that pydantic refused; no check uses their values.
         runs_here: True makes an unreadable file an issue; False makes it a note.
     """
-    checks = _Checks(config, findings, broken, runs_here=runs_here)
+    checks = _Checks(config, findings, runs_here=runs_here)
     checks.server()
     checks.server_limits()
     checks.server_lease()
@@ -65,7 +63,7 @@ def check(
 
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can reach a server that listens on ``host``."""
-    if host == "localhost":
+    if host.lower() == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -85,46 +83,32 @@ def is_wildcard(host: str) -> bool:
 
 
 class _Checks:
-    """The checks of one configuration, one method for each section or concern.
-
-    A broken field is one that pydantic refused. A method leaves out only the checks that use a
-    broken field.
-    """
+    """The checks of one configuration, one method for each section or concern."""
 
     def __init__(
         self,
         config: ExtenderConfiguration,
         findings: Findings,
-        broken: Collection[str],
         *,
         runs_here: bool,
     ) -> None:
         self._runs_here = runs_here
         self._config = config
         self._findings = findings
-        self._broken = broken
 
     def server(self) -> None:
         server = self._config.server
-        if (
-            self._sound("server.port", "server.healthPort", "server.host", "server.healthHost")
-            and _overlap(server.host, server.health_host or server.host)
-            and server.port == server.health_port
-        ):
+        same_port = server.port == server.health_port
+        if same_port and _overlap(server.host, server.health_host or server.host):
             message = "must not be the port of the verbs"
             hint = "null serves health and metrics on server.port"
             self._complain(("server", "healthPort"), message, server.health_port, hint)
-        if server.health_host and not server.health_port and self._sound("server.healthPort"):
+        if server.health_host and not server.health_port:
             message = "needs server.healthPort"
             self._complain(("server", "healthHost"), message, server.health_host)
         guarded = [verb for verb in self._config.verbs if verb in {"bind", "preempt"}]
         open_to_all = not server.insecure and not server.tls.client_ca_file
-        if (
-            guarded
-            and open_to_all
-            and not is_loopback(server.host)
-            and self._sound("server.host", "server.insecure", "server.tls.clientCAFile")
-        ):
+        if guarded and open_to_all and not is_loopback(server.host):
             verbs = " and ".join(guarded)
             message = f"other machines can reach it, so {verbs} must ask for client certificates"
             hint = (
@@ -135,9 +119,7 @@ class _Checks:
 
     def server_limits(self) -> None:
         server = self._config.server
-        if server.max_in_flight_bytes < server.max_body_bytes and self._sound(
-            "server.maxInFlightBytes", "server.maxBodyBytes"
-        ):
+        if server.max_in_flight_bytes < server.max_body_bytes:
             message = f"must be at least maxBodyBytes, {server.max_body_bytes}"
             hint = "a body between the two would be refused for ever"
             at: Location = ("server", "maxInFlightBytes")
@@ -149,12 +131,12 @@ class _Checks:
 
     def server_lease(self) -> None:
         config = self._config
-        if config.server.lease is None or not self._sound("server.lease"):
+        if config.server.lease is None:
             return
-        if config.cluster is None and self._sound("cluster"):
+        if config.cluster is None:
             message = "Required value: server.lease names an object of the Kubernetes API"
             self._complain(("cluster",), message, hint="add cluster: {}")
-        if not config.needs_leader and self._sound("profiles"):
+        if not config.needs_leader:
             message = "no profile needs a leader: without it every replica answers"
             self._findings.note(("server", "lease"), message)
 
@@ -162,7 +144,7 @@ class _Checks:
         tls = self._config.server.tls
         at: Location = ("server", "tls")
         self._need_both(at, tls.cert_file, tls.key_file)
-        if tls.client_ca_file and not tls.cert_file and self._sound("server.tls.certFile"):
+        if tls.client_ca_file and not tls.cert_file:
             message = "client certificates need TLS"
             hint = "set certFile and keyFile too"
             self._complain((*at, "clientCAFile"), message, tls.client_ca_file, hint)
@@ -174,7 +156,7 @@ class _Checks:
         server = self._config.server
         waiting_pods = server.waiting_pods
         at: Location = ("server", "waitingPods")
-        if waiting_pods is None or not self._sound("server.waitingPods"):
+        if waiting_pods is None:
             return
         names, token_file = waiting_pods.allowed_names, waiting_pods.token_file
         if not names and not token_file:
@@ -187,8 +169,6 @@ class _Checks:
     def decisions(self) -> None:
         decisions = self._config.server.decisions
         at: Location = ("server", "decisions")
-        if not self._sound("server.decisions"):
-            return
         names, token_file = decisions.allowed_names, decisions.token_file
         if (names or token_file) and not decisions.max_bytes:
             hint = "set maxBytes, or leave out allowedNames and tokenFile"
@@ -203,7 +183,7 @@ class _Checks:
         for index, name in enumerate(names):
             if not name:
                 self._complain((*at, "allowedNames", index), "must not be empty", name)
-        if names and not self._config.server.tls.client_ca_file and self._sound("server.tls"):
+        if names and not self._config.server.tls.client_ca_file:
             message = "needs server.tls.clientCAFile: nobody else asks clients for a certificate"
             hint = "set server.tls.certFile, keyFile and clientCAFile, or use tokenFile"
             self._complain((*at, "allowedNames"), message, list(names), hint)
@@ -213,8 +193,7 @@ class _Checks:
     def _token_file(self, at: Location, file: str) -> None:
         server = self._config.server
         open_to_all = not is_loopback(server.host) and not server.insecure
-        sound = self._sound("server.host", "server.insecure", "server.tls")
-        if open_to_all and not server.tls.cert_file and sound:
+        if open_to_all and not server.tls.cert_file:
             message = "its tokens would cross the network in plain text"
             hint = "set server.tls.certFile and keyFile, or accept that with server.insecure: true"
             self._complain(at, message, file, hint)
@@ -224,8 +203,6 @@ class _Checks:
         cluster, extender = self._config.cluster, self._config.extender
         if cluster:
             self._need_readable(("cluster", "kubeconfig"), cluster.kubeconfig)
-            return
-        if not self._sound("cluster"):
             return
         if extender.node_cache_capable:
             message = "needs cluster: kube-scheduler would send names of unknown nodes"
@@ -248,7 +225,7 @@ class _Checks:
         url = urlsplit(extender.url_prefix)
         self._refuse_verb(at, url)
         ca_file = extender.tls_config.ca_file
-        if url.scheme == "https" and not ca_file and self._sound("extender.tlsConfig"):
+        if url.scheme == "https" and not ca_file:
             message = "https needs tlsConfig.caFile: without a CA kube-scheduler verifies nothing"
             hint = "set extender.tlsConfig.caFile to a path on kube-scheduler's machine"
             self._complain(at, message, extender.url_prefix, hint)
@@ -261,8 +238,7 @@ class _Checks:
         """
         path = url.path.rstrip("/")
         before, _, last = path.rpartition("/")
-        meant = path == self._config.server.path.rstrip("/") or not self._sound("server.path")
-        if last not in get_args(VerbName) or meant:
+        if last not in get_args(VerbName) or path == self._config.server.path.rstrip("/"):
             return
         message = f"must not end with a verb: kube-scheduler would call {path}/{last}"
         hint = f"write {url._replace(path=before).geturl()}: kube-scheduler appends the verb itself"
@@ -270,8 +246,6 @@ class _Checks:
 
     def _note_other_server(self, at: Location, url: SplitResult) -> None:
         server = self._config.server
-        if not self._sound("server"):
-            return
         if url.path.rstrip("/") != server.path.rstrip("/"):
             message = f"its path is not server.path, {server.path}: right only behind a proxy"
             self._findings.note(at, message)
@@ -303,9 +277,7 @@ class _Checks:
     def _note_unverified(self) -> None:
         """Add notes about missing fields that ``kubextend scheduler-config`` needs."""
         config = self._config
-        if not self._sound("server", "extender", "profiles") or not config.verbs:
-            return
-        if not config.url_prefix.startswith("https:"):
+        if not config.verbs or not config.url_prefix.startswith("https:"):
             return
         message = "kube-scheduler needs it, as a path on its own machine; scheduler-config does too"
         tls = config.extender.tls_config
@@ -318,15 +290,13 @@ class _Checks:
 
     def autoscaler(self) -> None:
         at: Location = ("autoscaler", "markHeldPods")
-        if not self._config.marks_held_pods or not self._sound("autoscaler"):
+        if not self._config.marks_held_pods:
             return
         if not any(profile.at("permit") for profile in self._config.resolved):
             self._findings.note(at, "no profile has a Permit plugin, so no pod will ever be held")
 
     def permit_max_wait(self) -> None:
         wait = self._config.extender.permit_max_wait
-        if not self._sound("extender.permitMaxWait"):
-            return
         if wait > _LONGEST_PERMIT_WAIT or wait <= Duration(0):
             hint = "kube-scheduler's own limit is 15m"
             at: Location = ("extender", "permitMaxWait")
@@ -339,7 +309,7 @@ class _Checks:
         for index, resource in enumerate(resources):
             where: Location = (*at, index, "name")
             counts[resource.name] += 1
-            if not _is_extended_resource(resource.name):
+            if not is_extended_resource(resource.name):
                 message = "is an invalid extended resource name"
                 self._complain(where, message, resource.name, "such as example.com/gpu")
             elif counts[resource.name] > 1:
@@ -367,11 +337,11 @@ class _Checks:
                 message = "not used: no profile enables a queueSort plugin"
                 self._findings.note(("queue",), message)
             return
-        if config.cluster is None and self._sound("cluster"):
+        if config.cluster is None:
             message = "Required value: the queue watches pods and takes their gates off"
             self._complain(("cluster",), message, hint="add cluster: {}")
         hold = config.queue.max_hold
-        if hold <= Duration(0) and self._sound("queue.maxHold"):
+        if hold <= Duration(0):
             hint = "how long an unschedulable pod may hold up those behind it, such as 60s"
             self._complain(("queue", "maxHold"), "must be more than 0", str(hold), hint)
         if config.queue.fair_queuing == "ByNamespace" and config.queue.window > 1:
@@ -379,7 +349,7 @@ class _Checks:
             self._findings.note(("queue", "window"), message)
 
     def profiles(self) -> None:
-        if not self._config.profiles and self._sound("profiles"):
+        if not self._config.profiles:
             hint = "add a profile that enables a plugin"
             self._complain(("profiles",), "Required value", [], hint)
         for index, profile in enumerate(self._config.profiles):
@@ -390,9 +360,6 @@ class _Checks:
                 self._findings.note(at, message)
 
     def _need_both(self, at: Location, cert_file: str | None, key_file: str | None) -> None:
-        path = path_of(at)
-        if not self._sound(f"{path}.certFile", f"{path}.keyFile"):
-            return
         if cert_file and not key_file:
             self._complain((*at, "keyFile"), "must be set, because certFile is set")
         if key_file and not cert_file:
@@ -414,16 +381,6 @@ class _Checks:
                 self._findings.note(at, f"{file} {message}{wrong}; `kubextend serve` will need it")
         except ValueError as error:
             self._complain(at, f"is no name of a file: {error}", file)
-
-    def _sound(self, *paths: str) -> bool:
-        """Return whether pydantic refused no field at these paths, nor below or above them."""
-        return not any(
-            broken == path
-            or broken.startswith((f"{path}.", f"{path}["))
-            or path.startswith(f"{broken}.")
-            for broken in self._broken
-            for path in paths
-        )
 
     def _complain(self, at: Location, message: str, value: object = None, hint: str = "") -> None:
         self._findings.complain(at, message, value, hint)
@@ -462,7 +419,7 @@ def _url_complaint(text: str) -> str:
     return ""
 
 
-def _is_extended_resource(name: str) -> bool:
+def is_extended_resource(name: str) -> bool:
     """Return whether kube-scheduler accepts the name as an extended resource.
 
     Source: kubernetes v1.36 pkg/apis/core/v1/helper/helpers.go IsExtendedResourceName

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 
 __all__ = ["Duration"]
 
@@ -15,9 +16,9 @@ _UNITS_NS = {
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
-_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^.0-9]*)")
+_PART = re.compile(rf"([0-9]+\.?[0-9]*|\.[0-9]+)({'|'.join(_UNITS_NS)})")
+_WHOLE = re.compile(rf"[-+]?(?:0|(?:{_PART.pattern})+)")
 _LONGEST_NS = 2**63 - 1
-_BELOW_ONE = 10**18
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -34,15 +35,14 @@ class Duration:
     def parse(cls, text: str) -> "Duration":
         """Parse a duration in Go's format, such as ``1m30s`` or ``500ms``.
 
-        Raises: ValueError: the text is no duration; the message is that of Go's time.ParseDuration.
+        Raises: ValueError: the text is no duration.
         """
-        sign = -1 if text.startswith("-") else 1
-        rest = text[1:] if text[:1] in {"-", "+"} else text
-        if rest == "0":
-            return cls(0)
-        total = sign * _sum_of_parts(rest, text)
-        if not -_LONGEST_NS - 1 <= total <= _LONGEST_NS:
-            raise _invalid(text)
+        parts = _PART.findall(text)
+        total = sum(int(Decimal(number) * _UNITS_NS[unit]) for number, unit in parts)
+        total *= -1 if text.startswith("-") else 1
+        if not _WHOLE.fullmatch(text) or not -_LONGEST_NS - 1 <= total <= _LONGEST_NS:
+            message = f'invalid duration "{text}"'
+            raise ValueError(message)
         return cls(total)
 
     @property
@@ -67,43 +67,6 @@ class Duration:
         return f"{sign}{minutes}m{text}" if minutes else sign + text
 
 
-def _sum_of_parts(rest: str, text: str) -> int:
-    if not rest:
-        raise _invalid(text)
-    total_ns = 0
-    position = 0
-    while position < len(rest):
-        part = _PART.match(rest, position)
-        if part is None or not (part[1] or part[2]):
-            raise _invalid(text)
-        total_ns += _part_ns(part[1], part[2], part[3], text)
-        position = part.end()
-    return total_ns
-
-
-def _part_ns(whole: str, fraction: str | None, unit: str, text: str) -> int:
-    if not unit:
-        message = f'time: missing unit in duration "{text}"'
-        raise ValueError(message)
-    if unit not in _UNITS_NS:
-        message = f'time: unknown unit "{unit}" in duration "{text}"'
-        raise ValueError(message)
-    unit_ns = _UNITS_NS[unit]
-    # Python refuses to read more than 4300 digits, Go anything beyond an int64: 19 digits are
-    # enough.
-    if len(whole.lstrip("0")) > len(str(_LONGEST_NS)):
-        raise _invalid(text)
-    below = (fraction or "")[:18].ljust(18, "0")
-    return int(whole or "0") * unit_ns + int(below) * unit_ns // _BELOW_ONE
-
-
 def _fraction(span_ns: int, unit_ns: int) -> str:
-    whole, below = divmod(span_ns, unit_ns)
-    if not below:
-        return str(whole)
-    digits = str(below).rjust(len(str(unit_ns)) - 1, "0")
-    return f"{whole}.{digits.rstrip('0')}"
-
-
-def _invalid(text: str) -> ValueError:
-    return ValueError(f'time: invalid duration "{text}"')
+    """Return a span in a unit, without zeros at the end."""
+    return f"{Decimal(span_ns) / unit_ns:f}"

@@ -15,7 +15,7 @@ from kubextend.config.plugin_catalog import Catalog
 from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS, PLUGIN_TYPES
 from kubextend.framework.registered_plugin import RegisteredPlugin
 
-__all__ = ["complain_of_unknown", "expand"]
+__all__ = ["check_weights_and_disabled", "complain_of_unknown", "expand"]
 
 _EVERY = "*"
 _MULTI_POINT = "multiPoint"
@@ -23,7 +23,7 @@ _WEIGHED = ("score", "placementScore")
 
 
 class _Known(NamedTuple):
-    """An entry of a point's ``enabled`` list that names a plugin of kubextend.
+    """An entry of a point's ``enabled`` list that names a known plugin.
 
     Attributes:
         at: the location of the entry's name in the file.
@@ -51,7 +51,7 @@ def expand(
         plugins: the ``plugins`` section of one profile.
         at: the location of the section in the file.
         catalog: looks up plugin names.
-        findings: gets the issues, and the names that are left to kube-scheduler.
+        findings: gets the issues.
     """
     multi = [*_enabled(plugins, _MULTI_POINT, at, catalog, findings)]
     _refuse_doubles(multi, plugins, findings)
@@ -68,25 +68,15 @@ def expand(
 def _enabled(
     plugins: Plugins, point: str, at: Location, catalog: Catalog, findings: Findings
 ) -> Iterator[_Known]:
-    """Yield the plugins of kubextend that a point's ``enabled`` list names.
-
-    Every other name in the list becomes an issue in ``findings``, or, if the name is an in-tree
-    plugin of kube-scheduler, is noted there as left to kube-scheduler.
-    """
-    plugin_set = plugins.at(point)
-    for index, plugin in enumerate(plugin_set.disabled):
-        _look_at_disabled(plugin.name, (*at, point, "disabled", index, "name"), catalog, findings)
-    for index, plugin in enumerate(plugin_set.enabled):
+    """Yield the known plugins of a point's ``enabled`` list; each other name becomes an issue."""
+    for index, plugin in enumerate(plugins.at(point).enabled):
         where: Location = (*at, point, "enabled", index)
         info = catalog.find(plugin.name)
         if not plugin.name:
             findings.complain((*where, "name"), "Required value", plugin.name)
-        elif catalog.is_left(plugin.name):
-            findings.leave(plugin.name)
         elif info is None:
             _refuse_unknown(plugin.name, (*where, "name"), point, catalog, findings)
         else:
-            _look_at_weight(plugin, where, catalog, findings)
             yield _Known((*where, "name"), plugin, info)
 
 
@@ -128,18 +118,26 @@ def complain_of_unknown(
         findings.complain(at, f'{kind} "{name}" does not exist', name, catalog.hint(name, point))
 
 
-def _look_at_weight(plugin: Plugin, at: Location, catalog: Catalog, findings: Findings) -> None:
-    least = 0 if catalog.of_scheduler else 1
-    if "weight" in plugin.model_fields_set and plugin.weight < least:
-        hint = "kube-scheduler reads 0 as 1; to keep a plugin from running, do not enable it"
-        findings.complain((*at, "weight"), "must be at least 1", plugin.weight, hint)
+def check_weights_and_disabled(
+    plugins: Plugins, at: Location, catalog: Catalog, findings: Findings
+) -> None:
+    """Check what kube-scheduler leaves unchecked: weights below 1, and names in ``disabled``."""
+    for point in (_MULTI_POINT, *PLUGIN_TYPES):
+        for index, plugin in enumerate(plugins.at(point).enabled):
+            if "weight" in plugin.model_fields_set and plugin.weight < 1:
+                where: Location = (*at, point, "enabled", index, "weight")
+                hint = (
+                    "kube-scheduler reads 0 as 1; to keep a plugin from running, do not enable it"
+                )
+                findings.complain(where, "must be at least 1", plugin.weight, hint)
+        for index, plugin in enumerate(plugins.at(point).disabled):
+            where = (*at, point, "disabled", index, "name")
+            _look_at_disabled(plugin.name, where, catalog, findings)
 
 
 def _look_at_disabled(name: str, at: Location, catalog: Catalog, findings: Findings) -> None:
     if not name:
         findings.complain(at, "Required value", name)
-    elif catalog.of_scheduler and (name == _EVERY or catalog.find(name) is None):
-        findings.leave(f"disabled {name}")
     elif name == _EVERY or catalog.find(name):
         return
     elif name in IN_TREE_PLUGINS:

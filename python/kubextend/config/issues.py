@@ -3,7 +3,7 @@
 import difflib
 import re
 from collections.abc import Collection, Iterator
-from typing import TypeAlias, get_args
+from typing import Final, TypeAlias, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -14,6 +14,8 @@ __all__ = ["Findings", "Location", "issues_of", "path_of", "suggestion"]
 
 Location: TypeAlias = tuple[str | int, ...]
 
+# A name that belongs in more places, such as ``name``, is no hint.
+_MOST_HOMES: Final = 2
 _EXPECTED = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
@@ -49,7 +51,6 @@ class Findings:
     def __init__(self) -> None:
         self.issues: list[Issue] = []
         self.notes: list[str] = []
-        self._left: list[str] = []
 
     def complain(self, at: Location, message: str, value: object = None, hint: str = "") -> None:
         """Add an issue about a location in the configuration, with the wrong value and a hint."""
@@ -58,19 +59,6 @@ class Findings:
     def note(self, at: Location, message: str) -> None:
         """Add a note, which is no error, about a location in the configuration file."""
         self.notes.append(f"{path_of(at)}: {message}")
-
-    def leave(self, name: str) -> None:
-        """Remember the name of a plugin or field that kubextend leaves to kube-scheduler.
-
-        The next ``note_left`` lists the name.
-        """
-        self._left.append(name)
-
-    def note_left(self, at: Location) -> None:
-        """Add one note that lists the names left to kube-scheduler since the last ``note_left``."""
-        if self._left:
-            self.note(at, f"left to kube-scheduler: {', '.join(dict.fromkeys(self._left))}")
-        self._left = []
 
 
 def path_of(location: Location) -> str:
@@ -111,9 +99,12 @@ def _issue(details: ErrorDetails, model: type[BaseModel], under: Location) -> Is
     path = path_of(under + location)
     if details["type"] == "extra_forbidden":
         wrong = str(location[-1])
-        known = _field_names(_model_at(model, location[:-1]))
-        message = f'unknown field "{wrong}"'
-        return Issue(path, message, details["input"], suggestion(wrong, known, "fields"))
+        homes = [] if under else [*_homes(model, wrong)]
+        hint = f"{wrong} belongs {' or '.join(homes)}"
+        if not 0 < len(homes) <= _MOST_HOMES:
+            known = _field_names(_model_at(model, location[:-1]))
+            hint = suggestion(wrong, known, "fields")
+        return Issue(path, f'unknown field "{wrong}"', details["input"], hint)
     if details["type"] == "missing":
         return Issue(path, "Required value")
     hint = ""
@@ -174,6 +165,17 @@ def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | N
         fields = {info.alias or name: info for name, info in found.model_fields.items()}
         found = next(_models_in(fields[part].annotation), None) if part in fields else None
     return found
+
+
+def _homes(model: type[BaseModel], wrong: str, at: str = "") -> Iterator[str]:
+    """Yield where in a document a field of this name belongs, such as ``in profiles[]``."""
+    for name, info in model.model_fields.items():
+        field = info.alias or name
+        if field == wrong:
+            yield f"in {at}" if at else "at the top of the file"
+        listed = "[]" if get_origin(info.annotation) is tuple else ""
+        for below in _models_in(info.annotation):
+            yield from _homes(below, wrong, f"{at}.{field}{listed}".removeprefix("."))
 
 
 def _models_in(annotation: object) -> Iterator[type[BaseModel]]:

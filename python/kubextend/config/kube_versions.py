@@ -7,11 +7,27 @@ from typing import Final, NamedTuple, Self
 from pydantic import JsonValue
 
 from kubextend.config.issues import Findings, Location
-from kubextend.config.scheduler_file import BETA_API_VERSIONS, SCHEDULER_API_VERSIONS
 from kubextend.errors import ConfigError
 
-__all__ = ["KubeVersion", "refuse_unread"]
+__all__ = [
+    "BETA_API_VERSIONS",
+    "NEWEST",
+    "SCHEDULER_API_VERSIONS",
+    "SCHEDULER_KIND",
+    "KubeVersion",
+    "refuse_unread",
+]
 
+SCHEDULER_KIND: Final = "KubeSchedulerConfiguration"
+_GROUP: Final = "kubescheduler.config.k8s.io"
+# The releases of kube-scheduler that read each beta version of a KubeSchedulerConfiguration;
+# source: KEP-785, Implementation History.
+BETA_API_VERSIONS: Final = {
+    f"{_GROUP}/v1beta3": "1.23 to 1.28",
+    f"{_GROUP}/v1beta2": "1.22 to 1.27",
+    f"{_GROUP}/v1beta1": "1.19 to 1.22",
+}
+SCHEDULER_API_VERSIONS: Final = (f"{_GROUP}/v1", *BETA_API_VERSIONS)
 _FORM: Final = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:\.\d.*)?")
 # The first version of each field that came later than the others, by the object that has the field.
 # Source: kube-scheduler v0.22 to v0.37 config/v1/types.go, and config/v1beta3/types.go up to v0.28

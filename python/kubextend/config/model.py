@@ -55,6 +55,7 @@ __all__ = [
     "ServerTLS",
     "VerbName",
     "WaitingPods",
+    "qualified_name",
 ]
 
 API_VERSION: Final = "kubextend.dev/v1alpha1"
@@ -136,6 +137,7 @@ class _Model(BaseModel):
         validate_by_name=False,
         serialize_by_alias=True,
         hide_input_in_errors=True,
+        use_attribute_docstrings=True,
     )
 
 
@@ -179,7 +181,8 @@ def _dns_name(name: str) -> str:
     return name
 
 
-def _gate(name: str) -> str:
+def qualified_name(name: str) -> str:
+    """Check a name as kube-apiserver checks keys of labels and names of gates, and return it."""
     prefix, slash, last = name.rpartition("/")
     if not _GATE_NAME.fullmatch(last) or (slash and not _DNS_NAME.fullmatch(prefix)):
         message = "must be a qualified name such as kubextend.dev/queue"
@@ -323,7 +326,7 @@ class Queue(_Model):
     fair_queuing: Literal["None", "ByNamespace"] = "None"
     """`ByNamespace`: namespaces take turns, and the order of the queueSort plugin holds within a
     namespace. `None`: that order holds among the pods of all namespaces."""
-    gate: Annotated[str, AfterValidator(_gate)] = "kubextend.dev/queue"
+    gate: Annotated[str, AfterValidator(qualified_name)] = "kubextend.dev/queue"
     """Scheduling gate that an admission policy puts on new pods; kubextend removes the gate. The
     files of deploy/queue name the default."""
     lease: QueueLease = QueueLease()
@@ -431,7 +434,7 @@ class Plugin(_Model):
     """Name of the plugin. In `disabled`, `*` stands for all plugins."""
     weight: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] = 0
     """Factor of the plugin's scores, at `score` and `multiPoint` only. Left out, it is 1; an
-    enabled plugin may have no less. Only a KubeSchedulerConfiguration may say 0, which means 1."""
+    enabled plugin may have no less."""
 
 
 class PluginSet(_Model):
@@ -548,14 +551,12 @@ class ExtenderConfiguration(_Model):
 
     _resolved: tuple[ResolvedProfile, ...] = PrivateAttr(default=())
     _notes: tuple[str, ...] = PrivateAttr(default=())
-    _scheduler_part: Mapping[str, JsonValue] = PrivateAttr(default_factory=dict)
     _plugins: KnownPlugins = PrivateAttr(default_factory=KnownPlugins)
 
     def with_resolved(
         self,
         resolved: tuple[ResolvedProfile, ...],
         notes: tuple[str, ...] = (),
-        scheduler_part: Mapping[str, JsonValue] | None = None,
         plugins: KnownPlugins | None = None,
     ) -> Self:
         """Return a copy of the configuration that has its profiles with multiPoint expanded.
@@ -563,20 +564,17 @@ class ExtenderConfiguration(_Model):
         Args:
             resolved: the profiles with multiPoint expanded, in the file's order.
             notes: one sentence for each field that has no effect, or deserves a warning.
-            scheduler_part: the KubeSchedulerConfiguration that was read, without the plugins of
-                kubextend; None means empty.
             plugins: all known plugins by name; None means no plugins.
         """
         copy = self.model_copy()
         copy._resolved = resolved  # noqa: SLF001  of the same class
         copy._notes = notes  # noqa: SLF001
-        copy._scheduler_part = scheduler_part or {}  # noqa: SLF001
         copy._plugins = plugins or KnownPlugins()  # noqa: SLF001
         return copy
 
     def with_profiles(self, resolved: tuple[ResolvedProfile, ...]) -> Self:
         """Return a copy of the configuration whose profiles run other plugins."""
-        return self.with_resolved(resolved, self._notes, self._scheduler_part, self._plugins)
+        return self.with_resolved(resolved, self._notes, self._plugins)
 
     @property
     def resolved(self) -> tuple[ResolvedProfile, ...]:
@@ -594,14 +592,6 @@ class ExtenderConfiguration(_Model):
         return self._notes
 
     @property
-    def scheduler_part(self) -> Mapping[str, JsonValue]:
-        """The KubeSchedulerConfiguration that was read, without the plugins of kubextend.
-
-        The mapping is empty if kubextend read an ExtenderConfiguration.
-        """
-        return self._scheduler_part
-
-    @property
     def scheme(self) -> Literal["http", "https"]:
         """The URL scheme of the server: ``https`` if it has a certificate, else ``http``."""
         return "https" if self.server.tls.cert_file else "http"
@@ -614,7 +604,8 @@ class ExtenderConfiguration(_Model):
         """
         host = f"[{self.server.host}]" if ":" in self.server.host else self.server.host
         own = f"{self.scheme}://{host}:{self.server.port}{self.server.path}"
-        return (self.extender.url_prefix or own).rstrip("/")
+        scheme, colon, rest = (self.extender.url_prefix or own).partition(":")
+        return (scheme.lower() + colon + rest).rstrip("/")
 
     @property
     def verbs(self) -> tuple[VerbName, ...]:

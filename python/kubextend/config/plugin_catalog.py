@@ -15,32 +15,17 @@ _NEAR: Final = 0.8
 
 
 class Catalog:
-    """Looks up the plugin names of one configuration file, and says why a name cannot be used."""
+    """Looks up the plugin names of one configuration file, and says why a name cannot be used.
 
-    def __init__(
-        self,
-        known: KnownPlugins,
-        *,
-        of_scheduler: bool,
-        missing: frozenset[str] = frozenset(),
-    ) -> None:
-        """Keep the known plugins and the kind of the file.
+    Args:
+        known: every plugin that the file may name.
+        missing: names of plugins whose import failed and is reported already.
+    """
 
-        Args:
-            known: every plugin of kubextend by name.
-            of_scheduler: whether the file is a KubeSchedulerConfiguration. If True, the name of an
-                in-tree plugin of kube-scheduler means that plugin, even if kubextend has a plugin
-                of this name.
-            missing: names of plugins whose import failed and is reported already.
-        """
+    def __init__(self, known: KnownPlugins, missing: frozenset[str] = frozenset()) -> None:
         self._known = known
         self._missing = missing
         self._unavailable: dict[str, PluginUnavailableError] = {}
-        self.of_scheduler = of_scheduler
-
-    def is_left(self, name: str) -> bool:
-        """Return whether a name is that of an in-tree plugin that kube-scheduler runs itself."""
-        return self.of_scheduler and name in IN_TREE_PLUGINS
 
     def find(self, name: str) -> RegisteredPlugin | None:
         """Return the plugin that kubextend can run under a name; None if there is no such plugin.
@@ -48,7 +33,7 @@ class Catalog:
         The method imports the plugin's class if only an entry point of a package names the class so
         far.
         """
-        if self.is_left(name) or name in self._unavailable:
+        if name in self._unavailable:
             return None
         try:
             return self._known.get(name)
@@ -73,10 +58,6 @@ class Catalog:
         self.find(name)
         return self._unavailable.get(name)
 
-    def is_ours(self, name: str) -> bool:
-        """Return whether a usable plugin of kubextend has this name."""
-        return self.find(name) is not None
-
     def hint(self, name: str, point: str | None = None) -> str:
         """Return a hint for a plugin name that does not exist.
 
@@ -92,8 +73,8 @@ class Catalog:
         hint = suggestion(name, fitting, f"{point} plugins" if point else "plugins")
         if hint.startswith("did you mean"):
             return hint
-        other = "" if self.of_scheduler else ", or name its class in outOfTree"
-        return f"{hint}; a plugin of your own: install its package beside kubextend{other}"
+        own = "install its package beside kubextend, or name its class in outOfTree"
+        return f"{hint}; a plugin of your own: {own}"
 
 
 def _plain(name: str) -> str:

@@ -5,7 +5,6 @@ from typing import Final
 
 from kubextend.config.issues import Findings, Location
 from kubextend.config.model import EnabledPlugin, PluginConfig
-from kubextend.config.plugin_catalog import Catalog
 from kubextend.config.scheduler_plugins import PLUGIN_TYPES
 
 __all__ = ["check_policies"]
@@ -17,7 +16,6 @@ def check_policies(
     at: Location,
     config: PluginConfig,
     points: Mapping[str, Sequence[EnabledPlugin]],
-    catalog: Catalog,
     findings: Findings,
 ) -> None:
     """Check that ``failurePolicy`` of a pluginConfig entry fits the plugin.
@@ -26,25 +24,11 @@ def check_policies(
         at: the location of the entry in the file.
         config: the entry.
         points: the profile's enabled plugins by extension point.
-        catalog: looks up plugins, and knows the kind of the file.
         findings: gets the issues.
     """
-    if catalog.of_scheduler:
-        if "failure_policy" in config.model_fields_set:
-            message = "is known in an ExtenderConfiguration only"
-            hint = "kube-scheduler would refuse this file"
-            findings.complain((*at, "failurePolicy"), message, config.failure_policy, hint)
-        return
-    if config.failure_policy == "Ignore":
-        _refuse_ignore(at, config.name, points, findings)
-
-
-def _refuse_ignore(
-    at: Location, name: str, points: Mapping[str, Sequence[EnabledPlugin]], findings: Findings
-) -> None:
-    bound_at = _enabled_at(_NEVER_IGNORED, name, points)
-    if bound_at:
-        message = f"must be Fail: {name} is enabled at {', '.join(bound_at)}"
+    bound_at = _enabled_at(_NEVER_IGNORED, config.name, points)
+    if config.failure_policy == "Ignore" and bound_at:
+        message = f"must be Fail: {config.name} is enabled at {', '.join(bound_at)}"
         hint = "a pod would be bound as if the plugin had agreed"
         findings.complain((*at, "failurePolicy"), message, "Ignore", hint)
 

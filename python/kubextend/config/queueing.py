@@ -14,7 +14,6 @@ __all__ = [
     "check_common_order",
     "check_queue_points",
     "check_queue_sort",
-    "leave_queue",
 ]
 
 _SORT = "queueSort"
@@ -25,39 +24,28 @@ QUEUE_POINTS = (_SORT, _ENQUEUE)
 _Points = dict[str, tuple[EnabledPlugin, ...]]
 
 
-def check_queue_sort(profiles: Sequence[SchedulerProfile], findings: Findings) -> None:
+def check_queue_sort(profiles: Sequence[tuple[str | None, Plugins]], findings: Findings) -> None:
     """Check the profiles' ``queueSort`` sections: at most one plugin, equal in all profiles.
 
-    The check looks at no plugins that multiPoint enables. ``findings`` gets the issues.
+    The check looks at no plugins that multiPoint enables.
+
+    Args:
+        profiles: schedulerName and plugins of each profile.
+        findings: gets the issues.
     """
-    for index, profile in enumerate(profiles):
+    for index, (_, plugins) in enumerate(profiles):
         at: Location = ("profiles", index, "plugins", _SORT)
-        queue_sort = profile.plugins.queue_sort
-        names = [plugin.name for plugin in queue_sort.enabled]
+        names = [plugin.name for plugin in plugins.queue_sort.enabled]
         if index == 0 and len(names) > 1:
             message = "only one queue sort plugin can be enabled"
             findings.complain((*at, "enabled"), message, names)
-        if queue_sort != profiles[0].plugins.queue_sort:
-            first = profiles[0]
-            enabled = ", ".join(plugin.name for plugin in first.plugins.queue_sort.enabled)
-            hint = f"kube-scheduler has one queue; profile {first.scheduler_name} has"
+        first_name, first = profiles[0]
+        if plugins.queue_sort != first.queue_sort:
+            enabled = ", ".join(plugin.name for plugin in first.queue_sort.enabled)
+            hint = f"kube-scheduler has one queue; profile {first_name} has"
             findings.complain(
                 at, "must be the same for all profiles", names, f"{hint} {enabled or 'none'}"
             )
-
-
-def leave_queue(at: Location, points: _Points, findings: Findings) -> None:
-    """Remove queueSort and preEnqueue from the points of a KubeSchedulerConfiguration's profile.
-
-    kubextend has a queue only with an ExtenderConfiguration. A note in ``findings`` names the
-    plugins that are enabled at no other point and so do nothing.
-    """
-    for point in (_ENQUEUE, _SORT):
-        plugins = points.pop(point, ())
-        names = ", ".join(_not_used_elsewhere(plugins, points))
-        if names:
-            message = f"{names}: the queue is turned on in an ExtenderConfiguration only"
-            findings.note((*at, "plugins", point), message)
 
 
 def check_queue_points(

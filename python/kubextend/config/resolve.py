@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from kubextend.config.expansion import complain_of_unknown, expand
+from kubextend.config.expansion import check_weights_and_disabled, complain_of_unknown, expand
 from kubextend.config.issues import Findings, Location, issues_of
 from kubextend.config.model import EnabledPlugin, ResolvedProfile, SchedulerProfile
 from kubextend.config.plugin_catalog import Catalog
@@ -23,13 +23,12 @@ from kubextend.config.queueing import (
     check_common_order,
     check_queue_points,
     check_queue_sort,
-    leave_queue,
 )
 from kubextend.config.scheduler_plugins import PLUGIN_TYPES
 from kubextend.framework.kept_parts import kept_parts
 from kubextend.framework.spelling import misspelt_methods
 
-__all__ = ["DEFAULT_SCHEDULER_NAME", "resolve"]
+__all__ = ["DEFAULT_SCHEDULER_NAME", "check_scheduler_names", "resolve"]
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 # Bytes. The store of pods cuts a longer spec.schedulerName, so no profile would match such a pod.
@@ -60,8 +59,8 @@ def resolve(
         catalog: looks up plugin names.
         findings: gets issues and notes; if there is any issue, do not use the resolved profiles.
     """
-    _check_scheduler_names(profiles, findings)
-    check_queue_sort(profiles, findings)
+    check_scheduler_names([profile.scheduler_name for profile in profiles], findings)
+    check_queue_sort([(each.scheduler_name, each.plugins) for each in profiles], findings)
     resolved = tuple(
         _resolved(("profiles", index), profile, catalog, findings)
         for index, profile in enumerate(profiles)
@@ -70,12 +69,12 @@ def resolve(
     return resolved
 
 
-def _check_scheduler_names(profiles: Sequence[SchedulerProfile], findings: Findings) -> None:
+def check_scheduler_names(names: Sequence[str | None], findings: Findings) -> None:
+    """Check that each profile has a name of its own; one that stands alone needs none."""
     first: dict[str, int] = {}
-    for index, profile in enumerate(profiles):
-        name = profile.scheduler_name
+    for index, name in enumerate(names):
         at: Location = ("profiles", index, "schedulerName")
-        if name is None and len(profiles) == 1:
+        if name is None and len(names) == 1:
             continue
         if not name:
             hint = "the spec.schedulerName of the pods that this profile is for"
@@ -94,21 +93,18 @@ def _resolved(
     at: Location, profile: SchedulerProfile, catalog: Catalog, findings: Findings
 ) -> ResolvedProfile:
     points = expand(profile.plugins, (*at, "plugins"), catalog, findings)
+    check_weights_and_disabled(profile.plugins, (*at, "plugins"), catalog, findings)
     name = profile.scheduler_name or DEFAULT_SCHEDULER_NAME
-    if catalog.of_scheduler:
-        leave_queue(at, points, findings)
-    else:
-        check_queue_points(at, name, profile.plugins, points, findings)
+    check_queue_points(at, name, profile.plugins, points, findings)
     enabled = dict.fromkeys(plugin.name for plugins in points.values() for plugin in plugins)
     where: Location = (*at, "pluginConfig")
     found = _args_by_name(where, profile, enabled, catalog, findings)
     for index, config in enumerate(profile.plugin_config):
-        check_policies((*where, index), config, points, catalog, findings)
+        check_policies((*where, index), config, points, findings)
     args = {
         name: _checked(name, found.get(name, _Args(where, {}, given=False)), catalog, findings)
         for name in enabled
     }
-    findings.note_left(at)
     infos = {plugin: catalog.find(plugin) for plugin in enabled}
     needing = {name for name, info in infos.items() if info is not None and info.needs_pods}
     rejecting = (*points.get("preFilter", ()), *points.get("filter", ()))
@@ -199,30 +195,22 @@ def _args_by_name(
             findings.complain(where, message, config.name, "keep one")
         elif config.name in enabled:
             found[config.name] = _Args((*at, index, "args"), config.args, given=True)
-        elif config.name not in named or catalog.find(config.name) or catalog.of_scheduler:
-            _look_at_unused(where, config.name, catalog, findings)
+        elif catalog.find(config.name):
+            findings.note(where, f"{config.name} is not enabled in this profile: not used")
+        elif config.name not in named:
+            complain_of_unknown(config.name, where, catalog, findings)
         seen.add(config.name)
     return found
 
 
-def _look_at_unused(at: Location, name: str, catalog: Catalog, findings: Findings) -> None:
-    if catalog.is_left(name):
-        findings.leave(name)
-    elif catalog.of_scheduler or catalog.find(name):
-        findings.note(at, f"{name} is not enabled in this profile: not used")
-    else:
-        complain_of_unknown(name, at, catalog, findings)
-
-
 def _checked(name: str, args: _Args, catalog: Catalog, findings: Findings) -> BaseModel | None:
     info = catalog.find(name)
-    raw = _without_type(name, args, findings)
     if info is None or info.args_model is None:
-        for field, value in raw.items():
+        for field, value in args.raw.items():
             findings.complain((*args.at, field), f"{name} takes no arguments", value)
         return None
     try:
-        return info.args_model.model_validate_json(json.dumps(raw))
+        return info.args_model.model_validate_json(json.dumps(args.raw))
     except ValidationError as error:
         if args.given:
             findings.issues += issues_of(error, info.args_model, args.at)
@@ -232,15 +220,3 @@ def _checked(name: str, args: _Args, catalog: Catalog, findings: Findings) -> Ba
             message = f"{name} needs {needed}: {issue.message}"
             findings.complain(args.at, message, hint=f"add an entry with name: {name}")
         return None
-
-
-def _without_type(name: str, args: _Args, findings: Findings) -> dict[str, JsonValue]:
-    """Check ``kind`` of a plugin's arguments; return the arguments without kind and apiVersion.
-
-    Only in a KubeSchedulerConfiguration do the arguments of a plugin have these two fields.
-    """
-    kind = args.raw.get("kind", f"{name}Args")
-    if kind != f"{name}Args":
-        message = f"args for plugin {name} were not of type {name}Args, got {kind}"
-        findings.complain((*args.at, "kind"), message, kind)
-    return {key: value for key, value in args.raw.items() if key not in {"apiVersion", "kind"}}

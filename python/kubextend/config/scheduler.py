@@ -12,10 +12,14 @@ from pydantic import JsonValue
 from kubextend.config.checks import is_wildcard
 from kubextend.config.duration import Duration
 from kubextend.config.issues import Findings
-from kubextend.config.kube_versions import KubeVersion, refuse_unread
+from kubextend.config.kube_versions import (
+    SCHEDULER_API_VERSIONS,
+    SCHEDULER_KIND,
+    KubeVersion,
+    refuse_unread,
+)
 from kubextend.config.model import ExtenderConfiguration, VerbName
 from kubextend.config.resolve import DEFAULT_SCHEDULER_NAME
-from kubextend.config.scheduler_file import SCHEDULER_API_VERSIONS, SCHEDULER_KIND
 from kubextend.errors import ConfigError
 
 __all__ = ["LEASE_NAME", "legacy_policy", "scheduler_configuration"]
@@ -100,9 +104,7 @@ def scheduler_configuration(
     """Return, as YAML, a KubeSchedulerConfiguration with which kube-scheduler calls kubextend.
 
     Args:
-        config: a checked configuration. If kubextend read it from a KubeSchedulerConfiguration, the
-            result keeps that file's apiVersion and kube-scheduler's own settings; else the
-            apiVersion is v1.
+        config: a checked configuration.
         kubeconfig: path of the kubeconfig on kube-scheduler's machine; None adds none.
         leader_elect: the value of leaderElection.leaderElect; None leaves the field as it is.
         kube_version: the version of kube-scheduler, which reads a KubeSchedulerConfiguration; None
@@ -113,20 +115,17 @@ def scheduler_configuration(
     """
     _refuse_unreachable(config)
     _refuse_groups(config, kube_version)
-    part = {key: value for key, value in config.scheduler_part.items() if key != "kind"}
-    percentage = part.pop("percentageOfNodesToScore", None)
-    newest = SCHEDULER_API_VERSIONS[0] if kube_version is None else kube_version.api_version
-    version = part.pop("apiVersion", newest)
+    version = SCHEDULER_API_VERSIONS[0] if kube_version is None else kube_version.api_version
     parts = [
         _HEADER_FOR_ALL if kube_version is None else _HEADER.format(kube_version),
         _yaml({"apiVersion": version, "kind": SCHEDULER_KIND}),
-        _connection(part.pop("clientConnection", None), kubeconfig, config),
-        _election(part.pop("leaderElection", None), config, leader_elect),
-        _percentage(percentage, config),
-        _yaml({"profiles": _profiles(config, part.pop("profiles", None))}),
-        _extenders(config, part.pop("extenders", None)),
+        _connection(kubeconfig, config),
+        _election(config, leader_elect),
+        _PERCENTAGE if config.rejects_nodes else "",
+        _yaml({"profiles": _profiles(config)}),
+        _extenders(config),
     ]
-    text = "".join(parts) + (_yaml(part) if part else "")
+    text = "".join(parts)
     if kube_version is not None:
         refuse_unread(yaml.safe_load(text), kube_version)
     return text
@@ -179,30 +178,25 @@ def _refuse_unverified(config: ExtenderConfiguration, findings: Findings) -> Non
             findings.complain(("extender", "tlsConfig", field), message, None, hint)
 
 
-def _connection(given: JsonValue, kubeconfig: str | None, config: ExtenderConfiguration) -> str:
+def _connection(kubeconfig: str | None, config: ExtenderConfiguration) -> str:
     """Return the YAML of the field clientConnection: kubeconfig and limit of API calls.
 
     The limit is higher than kube-scheduler's default if kubextend filters nodes or has a queue:
     then kube-scheduler may have many unschedulable pods.
     """
-    connection = dict(given) if isinstance(given, dict) else {}
-    if kubeconfig:
-        connection["kubeconfig"] = kubeconfig
+    connection: dict[str, JsonValue] = {"kubeconfig": kubeconfig} if kubeconfig else {}
     comment = ""
-    many = "filter" in config.verbs or config.queues
-    if many and not connection.keys() & {"qps", "burst"}:
+    if "filter" in config.verbs or config.queues:
         comment = _CALLS
         connection |= {"qps": _CALLS_A_SECOND, "burst": 2 * _CALLS_A_SECOND}
     return comment + _yaml({"clientConnection": connection}) if connection else ""
 
 
-def _election(given: JsonValue, config: ExtenderConfiguration, leader_elect: bool | None) -> str:
-    election = dict(given) if isinstance(given, dict) else {}
-    if leader_elect is not None:
-        election["leaderElect"] = leader_elect
+def _election(config: ExtenderConfiguration, leader_elect: bool | None) -> str:
+    election: dict[str, JsonValue] = {} if leader_elect is None else {"leaderElect": leader_elect}
     names = {profile.scheduler_name for profile in config.resolved}
     comment = ""
-    if election.get("leaderElect") is not False and "resourceName" not in election:
+    if leader_elect is not False:
         if DEFAULT_SCHEDULER_NAME in names:
             comment = _DEFAULT_LEASE
         else:
@@ -211,53 +205,24 @@ def _election(given: JsonValue, config: ExtenderConfiguration, leader_elect: boo
     return comment + (_yaml({"leaderElection": election}) if election else "")
 
 
-def _percentage(given: JsonValue, config: ExtenderConfiguration) -> str:
-    """Return the YAML of the field percentageOfNodesToScore; may be empty.
-
-    The field's value is ``given`` if that is not None, else 100 if kubextend filters nodes; else
-    the YAML is empty.
-    """
-    if given is not None:
-        return _yaml({"percentageOfNodesToScore": given})
-    return _PERCENTAGE if config.rejects_nodes else ""
-
-
-def _profiles(config: ExtenderConfiguration, given: JsonValue) -> JsonValue:
-    """Return the ``profiles`` of kube-scheduler's file, one for each profile of the configuration.
-
-    Args:
-        config: the configuration.
-        given: the profiles of the KubeSchedulerConfiguration that was read, without kubextend's
-            plugins; the result keeps the fields of these profiles. None if no such file was read.
-    """
-    rest = given if isinstance(given, list) else []
+def _profiles(config: ExtenderConfiguration) -> JsonValue:
+    """Return a profile of kube-scheduler for each profile of the configuration."""
     profiles: list[JsonValue] = []
     for index, resolved in enumerate(config.resolved):
         profile: dict[str, JsonValue] = {"schedulerName": resolved.scheduler_name}
         percentage = config.profiles[index].percentage_of_nodes_to_score
         if percentage is not None:
             profile["percentageOfNodesToScore"] = percentage
-        others = rest[index] if index < len(rest) else None
-        profiles.append(profile | others if isinstance(others, dict) else profile)
+        profiles.append(profile)
     return profiles
 
 
-def _extenders(config: ExtenderConfiguration, given: JsonValue) -> str:
-    """Return the YAML of ``extenders``: entries of other extenders unchanged, then kubextend's.
-
-    kubextend's new entries replace those entries of ``given`` that have kubextend's urlPrefix.
-    """
+def _extenders(config: ExtenderConfiguration) -> str:
     entries = _entries(config)
-    others = [
-        other
-        for other in (given if isinstance(given, list) else [])
-        if isinstance(other, dict) and str(other.get("urlPrefix")).rstrip("/") != config.url_prefix
-    ]
-    if not entries and not others:
+    if not entries:
         return _NO_EXTENDERS
-    text = "extenders:\n" + (_yaml(others) if others else "")
     last = _LAST_FILTER if config.extender.last_filter else _MAY_BE_LAST_FILTER
-    return text + "".join(_comment(entry, last) + _yaml([entry]) for entry in entries)
+    return "extenders:\n" + "".join(_comment(entry, last) + _yaml([entry]) for entry in entries)
 
 
 def _comment(entry: Mapping[str, JsonValue], of_filter: str) -> str:

@@ -1,33 +1,30 @@
 """Compares a KubeSchedulerConfiguration with the file that kubextend would generate.
 
-``scheduler_configuration`` generates the wanted text. The classes of this module parse the file and
-the wanted text. These classes refuse unknown fields, because kube-scheduler does not start with a
-file that has an unknown field.
+``scheduler_configuration`` generates the wanted text.
 """
 
 import dataclasses
 import json
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import dropwhile
 from pathlib import Path
-from typing import Final, NamedTuple, get_args
+from typing import Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
-from pydantic.alias_generators import to_camel
-
-from kubextend.config.duration import Duration
-from kubextend.config.issues import Findings, Location, issues_of
-from kubextend.config.loader import without_nulls
-from kubextend.config.model import ExtenderConfiguration, GoDuration, ManagedResource, VerbName
+from kubextend.config.issues import Findings, Location
+from kubextend.config.kube_versions import BETA_API_VERSIONS
+from kubextend.config.model import ExtenderConfiguration, VerbName
 from kubextend.config.resolve import DEFAULT_SCHEDULER_NAME
 from kubextend.config.scheduler import LEASE_NAME, scheduler_configuration
 from kubextend.config.scheduler_file import (
-    BETA_API_VERSIONS,
-    SCHEDULER_API_VERSIONS,
-    SCHEDULER_KIND,
-    check_fields,
+    VERBS,
+    Election,
+    ExtenderEntry,
+    SchedulerConfiguration,
+    read_scheduler_configuration,
 )
+from kubextend.config.scheduler_validation import validate
 from kubextend.config.yaml_document import read_document, read_file
 from kubextend.errors import Issue
 
@@ -37,12 +34,6 @@ __all__ = [
     "scheduler_lease",
     "scheduler_names",
 ]
-
-# Source: kube-scheduler v0.36 pkg/scheduler/extender.go DefaultExtenderTimeout
-_DEFAULT_TIMEOUT: Final = Duration.parse("5s")
-_VERBS: Final[tuple[VerbName, ...]] = get_args(VerbName)
-# Fields that v1 no longer has; source: kube-scheduler v0.25 config/v1/types.go.
-_BETA_FIELDS: Final = frozenset({"healthzBindAddress", "metricsBindAddress"})
 
 _NEVER_ASKED: Final[Mapping[VerbName, str]] = {
     "filter": "kube-scheduler places pods on nodes that the plugins here reject",
@@ -56,143 +47,11 @@ _FAILS: Final[Mapping[VerbName, str]] = {
     "prioritize": "kube-scheduler drops the scores without a word",
     "bind": "no pod is bound",
 }
-_ASKED_TWICE: Final[Mapping[VerbName, str]] = {
+_ASKED_TWICE: Final[Mapping[VerbName, str]] = {  # of bind, scheduler_validation tells
     "filter": "each pod is filtered twice",
     "preempt": "each preemption is judged twice",
     "prioritize": "the scores count twice",
-    "bind": "kube-scheduler refuses a second bindVerb and does not start",
 }
-
-
-class _Read(BaseModel):
-    """Base of the models that parse a KubeSchedulerConfiguration.
-
-    An absent field has kube-scheduler's default; an unknown field is an error.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, alias_generator=to_camel)
-
-
-class _TLS(_Read):
-    insecure: bool = False
-    server_name: str = ""
-    ca_file: str = ""
-    ca_data: str = ""
-    cert_file: str = ""
-    cert_data: str = ""
-    key_file: str = ""
-    key_data: str = ""
-
-
-class _Entry(_Read):
-    """Parses an extender entry; source: kube-scheduler v0.36 config/v1/types.go Extender."""
-
-    url_prefix: str = ""
-    filter_verb: str = ""
-    preempt_verb: str = ""
-    prioritize_verb: str = ""
-    bind_verb: str = ""
-    weight: int = 0
-    enable_https: bool = Field(default=False, alias="enableHTTPS")
-    tls_config: _TLS = _TLS()
-    http_timeout: GoDuration = Duration(0)
-    node_cache_capable: bool = False
-    managed_resources: tuple[ManagedResource, ...] = ()
-    ignorable: bool = False
-
-    @property
-    def url(self) -> str:
-        """The urlPrefix without a slash at its end; kube-scheduler appends ``/`` and the verb."""
-        return self.url_prefix.rstrip("/")
-
-    @property
-    def verbs(self) -> Mapping[VerbName, str]:
-        """The verbs that kube-scheduler calls by this entry: verb -> end of the verb's URL."""
-        values = (self.filter_verb, self.preempt_verb, self.prioritize_verb, self.bind_verb)
-        return {verb: value for verb, value in zip(_VERBS, values, strict=True) if value}
-
-    @property
-    def timeout(self) -> Duration:
-        """How long kube-scheduler waits for a response: httpTimeout, or 5 s if that is 0."""
-        return self.http_timeout if self.http_timeout > Duration(0) else _DEFAULT_TIMEOUT
-
-
-class _PluginSet(_Read):
-    """Parses the plugins of one extension point in a profile; does not look at ``disabled``."""
-
-    enabled: tuple[dict[str, JsonValue], ...] = ()
-    disabled: JsonValue = None
-
-
-class _Profile(_Read):
-    scheduler_name: str = ""
-    percentage_of_nodes_to_score: int | None = None
-    plugins: dict[str, _PluginSet] = {}
-    plugin_config: JsonValue = None
-
-
-class _Election(_Read):
-    """Parses ``leaderElection``; defaults: kube-scheduler v0.36 apis/config/v1/defaults.go."""
-
-    leader_elect: bool = True
-    lease_duration: JsonValue = None
-    renew_deadline: JsonValue = None
-    retry_period: JsonValue = None
-    resource_lock: JsonValue = None
-    resource_name: str = "kube-scheduler"
-    resource_namespace: str = "kube-system"
-
-
-class _Connection(_Read):
-    kubeconfig: str = ""
-    accept_content_types: JsonValue = None
-    content_type: JsonValue = None
-    qps: JsonValue = None
-    burst: JsonValue = None
-
-
-class _SchedulerConfiguration(_Read):
-    """Parses top-level fields that concern kubextend; ``check_fields`` refuses unknown ones."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    percentage_of_nodes_to_score: int | None = None
-    leader_election: _Election = _Election()
-    client_connection: _Connection = _Connection()
-    profiles: tuple[_Profile, ...] = ()
-    extenders: tuple[_Entry, ...] = ()
-
-    def named_profiles(self) -> Iterator[tuple[str, int]]:
-        """Yield the schedulerName and index of each profile.
-
-        The name is ``default-scheduler`` if there are no profiles, or a single profile without a
-        name; of several profiles, one without a name has "".
-        """
-        for index, profile in enumerate(self.profiles or [_Profile()]):
-            default = DEFAULT_SCHEDULER_NAME if len(self.profiles) <= 1 else ""
-            yield profile.scheduler_name or default, index
-
-    def says_percentage(self, index: int) -> bool:
-        """Return whether a profile, or the file for all profiles, sets percentageOfNodesToScore.
-
-        Args:
-            index: index of the profile in ``profiles``.
-        """
-        own = self.profiles[index].percentage_of_nodes_to_score if self.profiles else None
-        return own is not None or self.percentage_of_nodes_to_score is not None
-
-    def percentage(self, index: int) -> tuple[Location, int]:
-        """Return the location and the value of a profile's percentageOfNodesToScore.
-
-        The value 0 makes kube-scheduler stop at a sample of the nodes.
-
-        Args:
-            index: index of the profile in ``profiles``.
-        """
-        own = self.profiles[index].percentage_of_nodes_to_score if self.profiles else None
-        if own is not None:
-            return ("profiles", index, "percentageOfNodesToScore"), own
-        return ("percentageOfNodesToScore",), self.percentage_of_nodes_to_score or 0
 
 
 class _Pair(NamedTuple):
@@ -206,8 +65,8 @@ class _Pair(NamedTuple):
     """
 
     at: Location
-    found: _Entry
-    wanted: _Entry
+    found: ExtenderEntry
+    wanted: ExtenderEntry
     verbs: frozenset[VerbName]
 
     @property
@@ -235,7 +94,7 @@ def scheduler_differences(config: ExtenderConfiguration, file: str | Path) -> Sc
     """Compare a KubeSchedulerConfiguration with what ``kubextend scheduler-config`` would write.
 
     Other extenders, other plugins and the connection to the cluster do not concern kubextend, and
-    are not compared, but unknown fields in them are issues.
+    are not compared, but what keeps kube-scheduler from starting is an issue there, too.
 
     Args:
         config: a checked configuration of kubextend.
@@ -247,19 +106,20 @@ def scheduler_differences(config: ExtenderConfiguration, file: str | Path) -> Sc
     data, source = read_file(file)
     tree = read_document(data, source)
     findings = Findings()
-    found = _read(tree, findings)
+    found = read_scheduler_configuration(tree, findings)
     if found is not None:
+        ours = {name for profile in config.resolved for name in profile.args}
+        validate(found, ours, findings)
         text = scheduler_configuration(config)
-        wanted = _SchedulerConfiguration.model_validate_json(
+        wanted = SchedulerConfiguration.model_validate_json(
             json.dumps(read_document(text.encode(), "what scheduler-config writes"))
         )
         comparison = _Comparison(config, found, wanted, findings)
         comparison.extenders()
         comparison.profiles()
-        comparison.plugins()
         comparison.percentages()
         comparison.election()
-        _note_where_it_starts(tree.get("apiVersion"), found, findings)
+        _note_where_it_starts(found, findings)
     return SchedulerDifferences(
         tuple(
             dataclasses.replace(issue, path=f"{source}: {issue.path}") for issue in findings.issues
@@ -273,7 +133,7 @@ def scheduler_names(file: str | Path) -> frozenset[str]:
 
     Raises: ConfigError: the file cannot be read.
     """
-    found = _read(read_document(*read_file(file)), Findings())
+    found = read_scheduler_configuration(read_document(*read_file(file)), Findings())
     return frozenset() if found is None else frozenset(name for name, _ in found.named_profiles())
 
 
@@ -282,37 +142,18 @@ def scheduler_lease(file: str | Path) -> tuple[str, str] | None:
 
     Raises: ConfigError: the file cannot be read.
     """
-    found = _read(read_document(*read_file(file)), Findings())
+    found = read_scheduler_configuration(read_document(*read_file(file)), Findings())
     if found is None or not found.leader_election.leader_elect:
         return None
-    return found.leader_election.resource_namespace, found.leader_election.resource_name
+    return found.leader_election.lease
 
 
-def _read(tree: Mapping[str, JsonValue], findings: Findings) -> _SchedulerConfiguration | None:
-    kind, version = tree.get("kind"), tree.get("apiVersion")
-    if kind != SCHEDULER_KIND:
-        findings.complain(("kind",), "is not a kube-scheduler's", kind, f"kind: {SCHEDULER_KIND}")
-        return None
-    if version not in SCHEDULER_API_VERSIONS:
-        hint = f"apiVersion: {' or '.join(SCHEDULER_API_VERSIONS)}"
-        findings.complain(("apiVersion",), f"no such version of {kind} is known", version, hint)
-    check_fields(tree, findings)
-    if version not in BETA_API_VERSIONS:
-        for field in _BETA_FIELDS & tree.keys():
-            message = f'unknown field "{field}": kube-scheduler refuses it and does not start'
-            findings.complain((field,), message, tree[field], f"leave {field} out")
-    try:
-        return _SchedulerConfiguration.model_validate_json(json.dumps(without_nulls(dict(tree))))
-    except ValidationError as error:
-        findings.issues += issues_of(error, _SchedulerConfiguration)
-        return None
-
-
-def _note_where_it_starts(
-    version: JsonValue, found: _SchedulerConfiguration, findings: Findings
-) -> None:
-    if isinstance(version, str) and (releases := BETA_API_VERSIONS.get(version)):
-        message = f"only kube-scheduler {releases} reads {version}; 1.25 and later read v1"
+def _note_where_it_starts(found: SchedulerConfiguration, findings: Findings) -> None:
+    if releases := BETA_API_VERSIONS.get(found.api_version):
+        message = (
+            f"only kube-scheduler {releases} reads {found.api_version}; 1.25 and later read v1. "
+            "The names and arguments of its own plugins were not checked"
+        )
         findings.note(("apiVersion",), message)
     if not found.client_connection.kubeconfig:
         message = "none, so kube-scheduler starts only inside a cluster"
@@ -332,8 +173,8 @@ class _Comparison:
     def __init__(
         self,
         config: ExtenderConfiguration,
-        found: _SchedulerConfiguration,
-        wanted: _SchedulerConfiguration,
+        found: SchedulerConfiguration,
+        wanted: SchedulerConfiguration,
         findings: Findings,
     ) -> None:
         self._config = config
@@ -345,7 +186,7 @@ class _Comparison:
     def extenders(self) -> None:
         """Check urlPrefix, verbs, timeouts and other settings of kubextend's extender entries."""
         url = self._config.url_prefix
-        wanted = [entry for entry in self._wanted.extenders if entry.url == url]
+        wanted = self._wanted.extenders
         ours = _entries_for(url, self._found.extenders, any_path=bool(wanted))
         if wanted and not ours:
             message = f"none has the urlPrefix {url}: kube-scheduler never asks kubextend"
@@ -357,10 +198,10 @@ class _Comparison:
             self._complain(("extenders",), message, urls, hint)
             return
         for at, entry in ours:
-            if entry.url != url:
+            if not _same_url(entry.url, url):
                 message = f"kubextend answers at {url}: every call fails"
                 self._complain((*at, "urlPrefix"), message, entry.url_prefix, f"urlPrefix: {url}")
-        for verb in _VERBS:
+        for verb in VERBS:
             self._verb(verb, ours, next((entry for entry in wanted if verb in entry.verbs), None))
         self._last_filter(ours)
         for pair in _pairs(ours, wanted):
@@ -375,7 +216,10 @@ class _Comparison:
             self._tls(pair)
 
     def _verb(
-        self, verb: VerbName, ours: Sequence[tuple[Location, _Entry]], wanted: _Entry | None
+        self,
+        verb: VerbName,
+        ours: Sequence[tuple[Location, ExtenderEntry]],
+        wanted: ExtenderEntry | None,
     ) -> None:
         """Compare one verb.
 
@@ -399,10 +243,11 @@ class _Comparison:
                 message = f"kubextend answers 404 there: {_FAILS[verb]}"
                 self._complain(at, message, value, f"{field}: {verb}")
         for at, value in having[1:]:
-            message = f"{_ASKED_TWICE[verb]}, as another entry has it too"
-            self._complain(at, message, value, f"leave {field} out of one entry")
+            if verb in _ASKED_TWICE:
+                message = f"{_ASKED_TWICE[verb]}, as another entry has it too"
+                self._complain(at, message, value, f"leave {field} out of one entry")
 
-    def _last_filter(self, ours: Sequence[tuple[Location, _Entry]]) -> None:
+    def _last_filter(self, ours: Sequence[tuple[Location, ExtenderEntry]]) -> None:
         """Compare extender.lastFilter with the entries that kube-scheduler calls after ours."""
         # The entries with ignorable: true are called after all others.
         called = sorted(enumerate(self._found.extenders), key=lambda each: each[1].ignorable)
@@ -477,14 +322,11 @@ class _Comparison:
 
     def _weight(self, pair: _Pair) -> None:
         found, right = pair.found.weight, pair.wanted.weight
-        if "prioritize" not in pair.verbs or found == right:
-            return
-        message = (
-            "kube-scheduler refuses it beside prioritizeVerb and does not start"
-            if found <= 0
-            else f"the scores hold the plugins' weights already and count {found} times as much"
-        )
-        self._complain((*pair.at, "weight"), message, found, f"weight: {right}")
+        if "prioritize" in pair.verbs and found > right:
+            message = (
+                f"the scores hold the plugins' weights already and count {found} times as much"
+            )
+            self._complain((*pair.at, "weight"), message, found, f"weight: {right}")
 
     def _ignorable(self, pair: _Pair) -> None:
         found, right = pair.found.ignorable, pair.wanted.ignorable
@@ -529,7 +371,8 @@ class _Comparison:
         If only one entry uses https, that is reported as a wrong urlPrefix elsewhere.
         """
         found, right = pair.found.tls_config, pair.wanted.tls_config
-        if not pair.wanted.enable_https or not pair.found.url.startswith("https:"):
+        url = _Url.of(pair.found.url)
+        if not pair.wanted.enable_https or url.scheme != "https":
             return
         at: Location = (*pair.at, "tlsConfig")
         if found.insecure or (pair.found.enable_https and not found.ca_file + found.ca_data):
@@ -544,9 +387,10 @@ class _Comparison:
         if not found.key_data:
             message = "the key has to be that of certFile"
             self._file((*at, "keyFile"), found.key_file, right.key_file, message)
-        if found.server_name != right.server_name:
+        name = right.server_name or _Url.of(pair.wanted.url).host
+        if (found.server_name or url.host) != name:
             message = "the server's certificate is judged by another name"
-            hint = f"serverName: {right.server_name}" if right.server_name else "leave it out"
+            hint = f"serverName: {name}"
             self._complain((*at, "serverName"), message, found.server_name, hint)
 
     def _file(self, at: Location, found: str, right: str, otherwise: str) -> None:
@@ -563,11 +407,6 @@ class _Comparison:
                 message = f"no profile has schedulerName {name}: its pods stay pending for ever"
                 hint = f"schedulerName: {name}"
                 self._complain(("profiles",), message, list(found), hint)
-        for name, index in self._found.named_profiles():
-            if name and index != found[name]:
-                again: Location = ("profiles", found[name], "schedulerName")
-                message = "Duplicate value: kube-scheduler does not start"
-                self._complain(again, message, name, f"profiles[{index}] has this name already")
         for name, index in found.items():
             if name not in ours and self._wanted.extenders:
                 at: Location = ("profiles", index, "schedulerName")
@@ -578,38 +417,23 @@ class _Comparison:
                 )
                 self._complain(at, message, name, hint)
 
-    def plugins(self) -> None:
-        """Check that kube-scheduler's profiles in the file enable no plugin of kubextend."""
-        ours = {name for profile in self._config.resolved for name in profile.args}
-        for index, profile in enumerate(self._found.profiles):
-            for point, plugins in profile.plugins.items():
-                for place, plugin in enumerate(plugins.enabled):
-                    name = plugin.get("name")
-                    if name not in ours:
-                        continue
-                    at: Location = ("profiles", index, "plugins", point, "enabled", place, "name")
-                    message = "kube-scheduler has no plugin of this name and does not start"
-                    hint = "take it out here: kubextend runs it, and extenders calls kubextend"
-                    self._complain(at, message, name, hint)
-
     def percentages(self) -> None:
         """Check that each profile has the percentageOfNodesToScore that kubextend would write."""
         wanted = {
-            name: self._wanted.percentage(at)[1]
-            for name, at in self._wanted.named_profiles()
-            if self._wanted.says_percentage(at)
+            name: self._wanted.percentage(at)[1] for name, at in self._wanted.named_profiles()
         }
         seen: set[Location] = set()
         for name, index in self._found.named_profiles():
-            at, found = self._found.percentage(index)
-            right = wanted.get(name, found)
-            if found == right or at in seen or not self._wanted.extenders:
+            # The value 0 makes kube-scheduler stop at a sample of the nodes.
+            at, found = self._found.percentage(index)[0], self._found.percentage(index)[1] or 0
+            right = wanted.get(name)
+            if right in {None, found} or at in seen or not self._wanted.extenders:
                 continue
             seen.add(at)
             message = (
                 "kube-scheduler stops at a sample of the nodes, which may hold none that a plugin "
                 "accepts, and not the best"
-                if found < right
+                if found < (right or 0)
                 else f"profile {name} is to look at {right or 'a default'} percent of the nodes"
             )
             self._complain(at, message, found, f"percentageOfNodesToScore: {right}")
@@ -617,11 +441,7 @@ class _Comparison:
     def election(self) -> None:
         """Check that a second kube-scheduler does not use the default kube-scheduler's Lease."""
         found, wanted = self._found.leader_election, self._wanted.leader_election
-        default = _Election()
-        if not found.leader_elect or (found.resource_name, found.resource_namespace) != (
-            default.resource_name,
-            default.resource_namespace,
-        ):
+        if not found.leader_elect or found.lease != Election().lease:
             return
         at: Location = ("leaderElection", "resourceName")
         if DEFAULT_SCHEDULER_NAME in [name for name, _ in self._found.named_profiles()]:
@@ -630,14 +450,14 @@ class _Comparison:
                 "the cluster's own, whose Lease it uses: beside that one it waits for ever"
             )
             self._note(at, message)
-        elif found != wanted:
+        elif found.lease != wanted.lease:
             message = "the cluster's own kube-scheduler holds this lease: this one waits for ever"
-            self._complain(at, message, found.resource_name, f"resourceName: {LEASE_NAME}")
+            self._complain(at, message, found.lease[1], f"resourceName: {LEASE_NAME}")
 
 
 def _entries_for(
-    url: str, entries: Sequence[_Entry], *, any_path: bool
-) -> list[tuple[Location, _Entry]]:
+    url: str, entries: Sequence[ExtenderEntry], *, any_path: bool
+) -> list[tuple[Location, ExtenderEntry]]:
     """Return the extender entries of kubextend, with their locations in the file.
 
     Args:
@@ -646,24 +466,58 @@ def _entries_for(
         any_path: whether entries with another path on the server of ``url`` count, if no entry has
             exactly that URL.
     """
-    placed: list[tuple[Location, _Entry]] = [
+    placed: list[tuple[Location, ExtenderEntry]] = [
         (("extenders", index), entry) for index, entry in enumerate(entries)
     ]
-    exact = [each for each in placed if each[1].url == url]
+    exact = [each for each in placed if _same_url(each[1].url, url)]
     if exact or not any_path:
         return exact
-    return [each for each in placed if _server(each[1].url) == _server(url)]
+    return [each for each in placed if _Url.of(each[1].url).has_server_of(_Url.of(url))]
 
 
-def _server(url: str) -> str:
-    """Return host and port of a URL in lower case, with 127.0.0.1 for localhost; "" for no URL."""
+class _Url(NamedTuple):
+    """The parts of a URL that decide where kube-scheduler calls."""
+
+    scheme: str
+    host: str
+    port: int | None
+    path: str
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Split a URL; one that cannot be split has no host."""
+        try:
+            parts = urlsplit(text)
+            port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+        except ValueError:
+            return cls("", "", None, text)
+        return cls(parts.scheme, parts.hostname or "", port, parts.path.rstrip("/"))
+
+    def has_server_of(self, other: Self) -> bool:
+        """Return whether both name one port of one host, by its name or by its addresses."""
+        if self.port != other.port or self.host == other.host:
+            return self.port == other.port
+        return not _addresses(self.host).isdisjoint(_addresses(other.host))
+
+
+def _same_url(one: str, other: str) -> bool:
+    ours, theirs = _Url.of(one), _Url.of(other)
+    same = (ours.scheme, ours.path) == (theirs.scheme, theirs.path)
+    return same and ours.has_server_of(theirs)
+
+
+def _addresses(host: str) -> set[str]:
+    if host == "localhost":
+        return {"127.0.0.1", "::1"}
     try:
-        return urlsplit(url).netloc.casefold().replace("localhost", "127.0.0.1")
-    except ValueError:
-        return ""
+        return {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
+    except (OSError, ValueError):
+        return set()
 
 
-def _pairs(ours: Sequence[tuple[Location, _Entry]], wanted: Sequence[_Entry]) -> Iterator[_Pair]:
+def _pairs(
+    ours: Sequence[tuple[Location, ExtenderEntry]], wanted: Sequence[ExtenderEntry]
+) -> Iterator[_Pair]:
     for at, found in ours:
         for right in wanted:
             if verbs := frozenset(found.verbs.keys() & right.verbs.keys()):

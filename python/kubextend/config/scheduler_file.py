@@ -1,107 +1,199 @@
-"""Splits a KubeSchedulerConfiguration into kubextend's part and kube-scheduler's part.
+"""A KubeSchedulerConfiguration as typed object, decoded as strictly as kube-scheduler decodes it.
 
-The profiles of a KubeSchedulerConfiguration may name both kubextend's and kube-scheduler's plugins.
-All other fields concern kube-scheduler only.
+An absent field has kube-scheduler's default. ``scheduler_validation`` checks what the types leave.
+
+Source: kubernetes v1.37 staging/src/k8s.io/kube-scheduler/config/v1/types.go
 """
 
-from collections.abc import Callable, Mapping
-from typing import Final
+import json
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Final, get_args
 
-from pydantic import JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic.alias_generators import to_camel
 
-from kubextend.config.issues import Findings, suggestion
-from kubextend.config.model import API_VERSION, KIND
+from kubextend.config.duration import Duration
+from kubextend.config.issues import Findings, Location, issues_of
+from kubextend.config.kube_versions import (
+    BETA_API_VERSIONS,
+    SCHEDULER_API_VERSIONS,
+    SCHEDULER_KIND,
+)
+from kubextend.config.loader import without_nulls
+from kubextend.config.model import GoDuration, ManagedResource, Plugins, VerbName
+from kubextend.config.resolve import DEFAULT_SCHEDULER_NAME
 
 __all__ = [
-    "BETA_API_VERSIONS",
-    "SCHEDULER_API_VERSIONS",
-    "SCHEDULER_KIND",
-    "check_fields",
-    "extender_tree",
-    "scheduler_tree",
+    "VERBS",
+    "Election",
+    "ExtenderEntry",
+    "Profile",
+    "ProfilePluginConfig",
+    "SchedulerConfiguration",
+    "SchedulerObject",
+    "read_scheduler_configuration",
 ]
 
-SCHEDULER_KIND: Final = "KubeSchedulerConfiguration"
-_GROUP: Final = "kubescheduler.config.k8s.io"
-# The releases of kube-scheduler that read each beta version of a KubeSchedulerConfiguration;
-# source: KEP-785, Implementation History.
-BETA_API_VERSIONS: Final = {
-    f"{_GROUP}/v1beta3": "1.23 to 1.28",
-    f"{_GROUP}/v1beta2": "1.22 to 1.27",
-    f"{_GROUP}/v1beta1": "1.19 to 1.22",
-}
-SCHEDULER_API_VERSIONS: Final = (f"{_GROUP}/v1", *BETA_API_VERSIONS)
+VERBS: Final[tuple[VerbName, ...]] = get_args(VerbName)
+# Fields that v1 no longer has; source: kube-scheduler v0.25 config/v1/types.go.
+_BETA_FIELDS: Final = ("healthzBindAddress", "metricsBindAddress")
+# Source: kube-scheduler v0.36 pkg/scheduler/extender.go DefaultExtenderTimeout
+_DEFAULT_TIMEOUT: Final = Duration.parse("5s")
+
+_LONGEST_INT32: Final = 2**31 - 1
+_Seconds = Annotated[int, Field(ge=1, lt=2**63)]
+_Percentage = Annotated[int, Field(ge=0, le=100)]
 
 
-# Source: kube-scheduler v0.22 to v0.36 config/*/types.go
-_TEXT = """
-    apiVersion kind parallelism leaderElection clientConnection healthzBindAddress
-    metricsBindAddress enableProfiling enableContentionProfiling percentageOfNodesToScore
-    podInitialBackoffSeconds podMaxBackoffSeconds delayCacheUntilActive profiles extenders
-"""
-_FIELDS: Final = _TEXT.split()
+class SchedulerObject(BaseModel):
+    """Base of the models that parse a KubeSchedulerConfiguration: an unknown field is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, alias_generator=to_camel)
 
 
-def extender_tree(tree: Mapping[str, JsonValue], findings: Findings) -> dict[str, JsonValue]:
-    """Return an ExtenderConfiguration with the profiles of a KubeSchedulerConfiguration.
-
-    Args:
-        tree: the KubeSchedulerConfiguration as a JSON object.
-        findings: gets an issue for each unknown field, and a note that lists the fields that are
-            left to kube-scheduler.
-    """
-    check_fields(tree, findings)
-    for field in tree:
-        if field not in {"apiVersion", "kind", "profiles"}:
-            findings.leave(field)
-    findings.note_left((SCHEDULER_KIND,))
-    profiles = tree.get("profiles") or [{}]
-    return {"apiVersion": API_VERSION, "kind": KIND, "profiles": profiles}
+class _TLS(SchedulerObject):
+    insecure: bool = False
+    server_name: str = ""
+    ca_file: str = ""
+    ca_data: str = ""
+    cert_file: str = ""
+    cert_data: str = ""
+    key_file: str = ""
+    key_data: str = ""
 
 
-def check_fields(tree: Mapping[str, JsonValue], findings: Findings) -> None:
-    """Add an issue for each top-level field that no version of kube-scheduler has."""
-    for field in tree:
-        if field not in _FIELDS:
-            hint = suggestion(field, _FIELDS, "fields")
-            findings.complain((field,), f'unknown field "{field}"', tree[field], hint)
+class ExtenderEntry(SchedulerObject):
+    """An entry of ``extenders``."""
+
+    url_prefix: str = ""
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    bind_verb: str = ""
+    weight: Annotated[int, Field(ge=-(2**63), lt=2**63)] = 0
+    enable_https: bool = Field(default=False, alias="enableHTTPS")
+    tls_config: _TLS = _TLS()
+    http_timeout: GoDuration = Duration(0)
+    node_cache_capable: bool = False
+    managed_resources: tuple[ManagedResource, ...] = ()
+    ignorable: bool = False
+
+    @property
+    def url(self) -> str:
+        """The urlPrefix without a slash at its end; kube-scheduler appends ``/`` and the verb."""
+        return self.url_prefix.rstrip("/")
+
+    @property
+    def verbs(self) -> Mapping[VerbName, str]:
+        """The verbs that kube-scheduler calls by this entry: verb -> end of the verb's URL."""
+        values = (self.filter_verb, self.preempt_verb, self.prioritize_verb, self.bind_verb)
+        return {verb: value for verb, value in zip(VERBS, values, strict=True) if value}
+
+    @property
+    def timeout(self) -> Duration:
+        """How long kube-scheduler waits for a response: httpTimeout, or 5 s if that is 0."""
+        return self.http_timeout if self.http_timeout > Duration(0) else _DEFAULT_TIMEOUT
 
 
-def scheduler_tree(
-    tree: Mapping[str, JsonValue], is_ours: Callable[[str], bool]
-) -> dict[str, JsonValue]:
-    """Return a KubeSchedulerConfiguration without the plugins of kubextend.
+class ProfilePluginConfig(SchedulerObject):
+    """The arguments of one plugin."""
 
-    Args:
-        tree: a checked KubeSchedulerConfiguration as a JSON object.
-        is_ours: returns whether a name is that of a plugin of kubextend.
-    """
-    kept: dict[str, JsonValue] = {key: value for key, value in tree.items() if value is not None}
-    profiles = kept.get("profiles")
-    if isinstance(profiles, list):
-        kept["profiles"] = [_without(profile, is_ours) for profile in profiles]
-    return kept
+    name: str = ""
+    args: JsonValue = None
 
 
-def _without(value: JsonValue, is_ours: Callable[[str], bool]) -> JsonValue:
-    """Return a JSON value without the list entries whose ``name`` is a plugin of kubextend.
+class Profile(SchedulerObject):
+    """A profile. Only a profile that stands alone has a default for its name."""
 
-    A list or object that becomes empty because entries were removed is removed as well.
-    """
-    if not isinstance(value, dict):
-        return value
-    kept: dict[str, JsonValue] = {}
-    for key, item in value.items():
-        rest: JsonValue = item
-        if isinstance(item, list):
-            rest = [entry for entry in item if not is_ours(_name(entry))]
-        elif key != "args":
-            rest = _without(item, is_ours)
-        if rest or rest == item:
-            kept[key] = rest
-    return kept
+    scheduler_name: str | None = None
+    percentage_of_nodes_to_score: _Percentage | None = None
+    plugins: Plugins = Plugins()
+    plugin_config: tuple[ProfilePluginConfig, ...] = ()
 
 
-def _name(entry: JsonValue) -> str:
-    name = entry.get("name") if isinstance(entry, dict) else None
-    return name if isinstance(name, str) else ""
+class Election(SchedulerObject):
+    """The field ``leaderElection``; defaults: kubernetes v1.37 apis/config/v1/defaults.go."""
+
+    leader_elect: bool = True
+    lease_duration: GoDuration = Duration(0)
+    renew_deadline: GoDuration = Duration(0)
+    retry_period: GoDuration = Duration(0)
+    resource_lock: str = ""
+    resource_name: str = ""
+    resource_namespace: str = ""
+
+    @property
+    def lease(self) -> tuple[str, str]:
+        """Namespace and name of the Lease."""
+        return self.resource_namespace or "kube-system", self.resource_name or "kube-scheduler"
+
+
+class _Connection(SchedulerObject):
+    kubeconfig: str = ""
+    accept_content_types: str = ""
+    content_type: str = ""
+    qps: float = 0
+    burst: Annotated[int, Field(ge=0, le=_LONGEST_INT32)] = 0
+
+
+class SchedulerConfiguration(SchedulerObject):
+    """A KubeSchedulerConfiguration."""
+
+    api_version: str = ""
+    kind: str = ""
+    parallelism: Annotated[int, Field(ge=1, le=_LONGEST_INT32)] = 16
+    leader_election: Election = Election()
+    client_connection: _Connection = _Connection()
+    enable_profiling: bool = True
+    enable_contention_profiling: bool = True
+    percentage_of_nodes_to_score: _Percentage | None = None
+    pod_initial_backoff_seconds: _Seconds = 1
+    pod_max_backoff_seconds: _Seconds = 10
+    delay_cache_until_active: bool = False
+    profiles: tuple[Profile, ...] = ()
+    extenders: tuple[ExtenderEntry, ...] = ()
+
+    def named_profiles(self) -> Iterator[tuple[str, int]]:
+        """Yield the schedulerName and index of each profile.
+
+        The name is ``default-scheduler`` if there are no profiles, or a single profile without a
+        name; of several profiles, one without a name has "".
+        """
+        default = DEFAULT_SCHEDULER_NAME if len(self.profiles) <= 1 else ""
+        for index, profile in enumerate(self.profiles or [Profile()]):
+            name = profile.scheduler_name
+            yield default if name is None else name, index
+
+    def percentage(self, index: int) -> tuple[Location, int | None]:
+        """Return location and value of a profile's percentageOfNodesToScore; None if not set.
+
+        Args:
+            index: index of the profile in ``profiles``.
+        """
+        own = self.profiles[index].percentage_of_nodes_to_score if self.profiles else None
+        if own is not None:
+            return ("profiles", index, "percentageOfNodesToScore"), own
+        return ("percentageOfNodesToScore",), self.percentage_of_nodes_to_score
+
+
+def read_scheduler_configuration(
+    tree: Mapping[str, JsonValue], findings: Findings
+) -> SchedulerConfiguration | None:
+    """Decode a KubeSchedulerConfiguration; None if kube-scheduler would not, with the issues."""
+    kind, version = tree.get("kind"), tree.get("apiVersion")
+    if kind != SCHEDULER_KIND:
+        findings.complain(("kind",), "is not a kube-scheduler's", kind, f"kind: {SCHEDULER_KIND}")
+        return None
+    if version not in SCHEDULER_API_VERSIONS:
+        hint = f"apiVersion: {' or '.join(SCHEDULER_API_VERSIONS)}"
+        findings.complain(("apiVersion",), f"no such version of {kind} is known", version, hint)
+        return None
+    known = {key: without_nulls(value) for key, value in tree.items() if value is not None}
+    if version in BETA_API_VERSIONS:
+        for field in _BETA_FIELDS:
+            known.pop(field, None)
+    try:
+        return SchedulerConfiguration.model_validate_json(json.dumps(known))
+    except ValidationError as error:
+        findings.issues += issues_of(error, SchedulerConfiguration)
+        return None

@@ -4,9 +4,7 @@ The schema accepts every file that ``load`` accepts. ``load`` refuses more: a sc
 fields together, whether plugins exist, or whether files are readable.
 """
 
-import ast
 import inspect
-import textwrap
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
@@ -65,28 +63,6 @@ def json_schema(plugins: Mapping[str, RegisteredPlugin]) -> _Schema:
     }
 
 
-def field_descriptions(section: type[BaseModel]) -> dict[str, str]:
-    """Return the docstrings of a model's fields, by the name of the field in the file.
-
-    The docstring of a field is the string literal below the field in the source.
-    """
-    source = ast.parse(textwrap.dedent(inspect.getsource(section)))
-    tree = next(node for node in source.body if isinstance(node, ast.ClassDef))
-    texts = {
-        field.target.id: inspect.cleandoc(text.value.value)
-        for field, text in zip(tree.body, tree.body[1:], strict=False)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-        and isinstance(text.value.value, str)
-    }
-    return {
-        info.alias or name: " ".join(texts[name].split())
-        for name, info in section.model_fields.items()
-    }
-
-
 def _arguments(name: str, args_model: type[BaseModel], definitions: dict[str, _Schema]) -> _Schema:
     """Return the schema that applies to the pluginConfig entry of one plugin.
 
@@ -126,7 +102,7 @@ def _object(name: str, generated: _Schema) -> _Schema:
     section: type[BaseModel] = getattr(model, name)
     required = _REQUIRED.get(name, ())
     properties: dict[str, _Schema] = generated["properties"]
-    descriptions = field_descriptions(section)
+    fields = {info.alias or name: info for name, info in section.model_fields.items()}
     return {
         "description": inspect.getdoc(section),
         "type": "object",
@@ -134,7 +110,7 @@ def _object(name: str, generated: _Schema) -> _Schema:
         **({"required": list(required)} if required else {}),
         "properties": {
             field: {
-                "description": descriptions[field],
+                "description": " ".join(str(fields[field].description).split()),
                 **(_needed(_value(each)) if field in required else _optional(_value(each))),
                 **({} if field in required else _default(each)),
             }
@@ -144,7 +120,11 @@ def _object(name: str, generated: _Schema) -> _Schema:
 
 
 def _value(generated: _Schema) -> _Schema:
-    return {key: each for key, each in generated.items() if key not in {"title", "default"}}
+    return {
+        key: each
+        for key, each in generated.items()
+        if key not in {"description", "title", "default"}
+    }
 
 
 def _default(generated: _Schema) -> _Schema:

@@ -1,18 +1,18 @@
 """Reads one YAML document as a JSON object, as kube-scheduler reads its own configuration.
 
-The reader is stricter than a YAML library: the reader refuses, with the line, a key that is given
-twice, a key that is no text, a tag without a JSON type, and aliases that expand to too many values.
+The reader is stricter than a YAML library: it refuses, with the line, a key that is given twice, a
+key that is no text, a tag, and aliases that expand to too many values.
 """
 
-import math
+import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, NoReturn
 
 import yaml
 from pydantic import JsonValue
+from yaml.composer import ComposerError
 
 from kubextend.errors import ConfigError, Issue
 
@@ -24,10 +24,7 @@ _MAX_BYTES = 1 << 20
 # The most values of a document with all aliases expanded: ten nested tenfold aliases exceed it.
 _MAX_NODES = 100_000
 _TAG = "tag:yaml.org,2002:"
-_TOO_DEEP = "nested too deeply"
 _NO_TABS = "YAML indents with spaces, and not with tabs"
-
-_Scalars: TypeAlias = dict[str, Callable[[str], JsonValue]]
 
 
 class _Loader(yaml.SafeLoader):
@@ -37,6 +34,47 @@ class _Loader(yaml.SafeLoader):
     """
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  PyYAML's own declaration
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._expanded = 0
+        self._sizes: dict[yaml.Node, int] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Compose a node, and count its values, those of an alias at each use of the alias."""
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if getattr(event, "tag", None) is not None:
+            _refuse(event, f"the tag {event.tag} has no meaning here; write the value alone")
+        before = self._expanded
+        node: Any = super().compose_node(parent, index)
+        if not isinstance(event, yaml.AliasEvent):
+            self._expanded += 1
+            self._sizes[node] = self._expanded - before
+        elif node in self._sizes:
+            self._expanded += self._sizes[node]
+        else:
+            _refuse(event, "an alias inside its own anchor")
+        if self._expanded > _MAX_NODES:
+            _refuse(event, f"aliases expand to more than {_MAX_NODES} values; write them out")
+        return node
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """Compose a mapping whose keys are different texts."""
+        node = super().compose_mapping_node(anchor)
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            if key.tag == _TAG + "merge":
+                continue
+            if key.tag != _TAG + "str":
+                _refuse(key, "a key must be text; put it in quotes")
+            if key.value in lines:
+                _refuse(key, f"key {key.value!a} is already set in line {lines[key.value]}")
+            lines[key.value] = key.start_mark.line + 1
+        return node
+
+
+def _refuse(at: Any, why: str) -> NoReturn:
+    raise ComposerError(None, None, why, at.start_mark)
 
 
 def _plain(tag: str, pattern: str, first: str) -> None:
@@ -78,41 +116,28 @@ def read_document(data: bytes, source: str) -> dict[str, JsonValue]:
         data: the bytes of the file: YAML or JSON in UTF-8, up to 1 MiB.
         source: the name of the file, for messages.
 
-    Raises: ConfigError: the document is no valid YAML object; the error has each issue with its
-        line.
+    Raises: ConfigError: the document is no valid YAML object; the error has the line.
     """
-    root = _compose(data, source)
-    if _expanded_size(root, source) > _MAX_NODES:
-        message = f"aliases expand to more than {_MAX_NODES} values"
-        raise ConfigError([Issue(source, message, None, "write the values out")])
-    reading = _Reading()
-    tree = reading.value(root)
-    if reading.issues:
-        raise ConfigError([Issue(source, issue) for issue in dict.fromkeys(reading.issues)])
-    if not isinstance(tree, dict):
-        message = "expected an object with apiVersion and kind at the top"
-        raise ConfigError([Issue(source, message, tree)])
-    return tree
-
-
-def _compose(data: bytes, source: str) -> yaml.Node:
     if len(data) > _MAX_BYTES:
         raise ConfigError([Issue(source, f"has more than {_MAX_BYTES} bytes")])
     try:
-        root = yaml.compose(data.decode("utf-8-sig"), _Loader)
+        tree = _Loader(data.decode("utf-8-sig")).get_single_data()
+        # 1e999 and half a character, "\\ud800", are no JSON.
+        json.dumps(tree, allow_nan=False, ensure_ascii=False).encode()
     except UnicodeDecodeError as error:
         raise ConfigError([Issue(source, f"byte {error.start}: not UTF-8")]) from error
     except yaml.MarkedYAMLError as error:
         hint = _NO_TABS if "'\\t'" in (error.problem or "") else ""
         raise ConfigError([Issue(source, _yaml_sentence(error), hint=hint)]) from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise ConfigError([Issue(source, " ".join(str(error).split()))]) from error
     except RecursionError as error:
-        raise ConfigError([Issue(source, _TOO_DEEP)]) from error
-    if root is None:
+        raise ConfigError([Issue(source, "nested too deeply")]) from error
+    if not isinstance(tree, dict):
+        message = "empty" if tree is None else "expected an object"
         hint = "write apiVersion, kind and profiles"
-        raise ConfigError([Issue(source, "empty", hint=hint)])
-    return root
+        raise ConfigError([Issue(source, message, tree, hint)])
+    return tree
 
 
 def _yaml_sentence(error: yaml.MarkedYAMLError) -> str:
@@ -123,153 +148,3 @@ def _yaml_sentence(error: yaml.MarkedYAMLError) -> str:
         # The parser stops where a block cannot go on; a wrong indent may be where it begins.
         what += f", in the block that begins in line {began.line + 1}"
     return f"line {mark.line + 1}, column {mark.column + 1}: {what}" if mark else what
-
-
-def _expanded_size(root: yaml.Node, source: str) -> int:
-    """Count the values of a YAML document, with the values of an alias at each use of the alias.
-
-    Raises: ConfigError: an alias is inside its own anchor, or the values are nested too deeply.
-    """
-    sizes: dict[int, int] = {}
-    above: set[int] = set()
-
-    def size(node: yaml.Node) -> int:
-        known = sizes.get(id(node))
-        if known is not None:
-            return known
-        if id(node) in above:
-            line = node.start_mark.line + 1
-            raise ConfigError([Issue(source, f"line {line}: an alias inside its own anchor")])
-        above.add(id(node))
-        sizes[id(node)] = total = 1 + sum(size(part) for part in _parts(node))
-        above.discard(id(node))
-        return total
-
-    try:
-        return size(root)
-    except RecursionError as error:
-        raise ConfigError([Issue(source, _TOO_DEEP)]) from error
-
-
-def _parts(node: yaml.Node) -> list[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        return [part for pair in node.value for part in pair]
-    return node.value if isinstance(node, yaml.SequenceNode) else []
-
-
-class _Reading:
-    """Converts PyYAML's nodes to JSON values, and collects the issues of the document.
-
-    Attributes:
-        issues: one sentence for each issue, with its line.
-    """
-
-    def __init__(self) -> None:
-        self.issues: list[str] = []
-
-    def value(self, node: yaml.Node) -> JsonValue:
-        if isinstance(node, yaml.MappingNode):
-            return self._mapping(node)
-        if isinstance(node, yaml.SequenceNode):
-            self._need_tag(node, "seq")
-            return [self.value(item) for item in node.value]
-        return self._scalar(node)
-
-    def _mapping(self, node: yaml.MappingNode) -> dict[str, JsonValue]:
-        self._need_tag(node, "map")
-        merged: dict[str, JsonValue] = {}
-        own: dict[str, JsonValue] = {}
-        lines: dict[str | None, int] = {}
-        for key, value in node.value:
-            if key.tag == _TAG + "merge":
-                merged = self._merged(value) | merged
-                continue
-            name = self._key(key)
-            if name in lines:
-                self._refuse(key, f"key {_shown(key)} is already set in line {lines[name]}")
-            elif name is not None:
-                lines[name] = key.start_mark.line + 1
-                own[name] = self.value(value)
-        return merged | own
-
-    def _key(self, node: yaml.Node) -> str | None:
-        if node.tag != _TAG + "str":
-            self._refuse(node, f"a key must be text, found {_shown(node)}; put it in quotes")
-            return None
-        name = self._scalar(node)
-        return name if isinstance(name, str) else None
-
-    def _merged(self, node: yaml.Node) -> dict[str, JsonValue]:
-        sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
-        merged: dict[str, JsonValue] = {}
-        for source in sources:
-            if not isinstance(source, yaml.MappingNode):
-                self._refuse(source, "<< takes an object or a list of objects")
-                continue
-            merged = self._mapping(source) | merged
-        return merged
-
-    def _scalar(self, node: yaml.Node) -> JsonValue:
-        read = _SCALARS.get(node.tag)
-        if read is None:
-            self._refuse(node, f"{node.tag} has no meaning here")
-            return None
-        try:
-            return read(node.value)
-        except ValueError:
-            kind = node.tag.removeprefix(_TAG)
-            self._refuse(node, f"cannot read {_shown(node)} as {kind}")
-            return None
-
-    def _need_tag(self, node: yaml.Node, kind: str) -> None:
-        if node.tag != _TAG + kind:
-            self._refuse(node, f"{node.tag} has no meaning here")
-
-    def _refuse(self, node: yaml.Node, what: str) -> None:
-        self.issues.append(f"line {node.start_mark.line + 1}: {what}")
-
-
-def _shown(node: yaml.Node) -> str:
-    return ascii(node.value[:40]) if isinstance(node, yaml.ScalarNode) else "a list or an object"
-
-
-def _text(text: str) -> str:
-    text.encode()  # "\\ud800" is half a character, which no JSON reader takes
-    return text
-
-
-def _integer(text: str) -> int:
-    digits = text.lower().replace("0o", "0").lstrip("+-")
-    sign = -1 if text.startswith("-") else 1
-    if digits.startswith(("0x", "0b")):
-        return sign * int(digits, 0)
-    return sign * int(digits, 8 if digits.startswith("0") else 10)
-
-
-def _number(text: str) -> float:
-    number = float(text)
-    if math.isfinite(number):
-        return number
-    raise ValueError(text)
-
-
-def _nothing(text: str) -> None:
-    if text not in {"", "~", "null", "Null", "NULL"}:
-        raise ValueError(text)
-
-
-def _truth(text: str) -> bool:
-    if text.lower() in {"yes", "true", "on"}:
-        return True
-    if text.lower() in {"no", "false", "off"}:
-        return False
-    raise ValueError(text)
-
-
-_SCALARS: _Scalars = {
-    _TAG + "str": _text,
-    _TAG + "null": _nothing,
-    _TAG + "bool": _truth,
-    _TAG + "int": _integer,
-    _TAG + "float": _number,
-}

@@ -5,8 +5,10 @@ from pathlib import Path
 
 from kubextend import app
 from kubextend.config.admission_rules import points_without_node_affinity
+from kubextend.config.issues import Findings
 from kubextend.config.kube_versions import NEWEST, KubeVersion, refuse_unread
 from kubextend.config.scheduler_comparison import scheduler_differences
+from kubextend.config.scheduler_file import read_scheduler_configuration
 from kubextend.config.yaml_document import read_document, read_file
 from kubextend.doctor.examined import Examined
 from kubextend.doctor.finding import Problem, error, skipped, warning
@@ -77,16 +79,17 @@ def certificate_name(examined: Examined) -> Iterator[Problem]:
 
 def _ignored_rules(examined: Examined, scheduler: Path) -> Iterator[Problem]:
     """Yield the profiles whose compiled rules kube-scheduler does not follow."""
-    profiles = read_document(*read_file(scheduler)).get("profiles")
-    for profile in profiles if isinstance(profiles, list) else ():
-        given = profile.get("schedulerName") if isinstance(profile, dict) else None
-        name = given or "default-scheduler"
+    found = read_scheduler_configuration(read_document(*read_file(scheduler)), Findings())
+    if found is None or not found.profiles:
+        return
+    for name, index in found.named_profiles():
+        plugins = found.profiles[index].plugins
         ruled: set[str] = set()
         for rules in examined.rules or ():
             if rules.scheduler_name == name:
                 ruled |= {"filter"} if rules.required else set()
                 ruled |= {"score"} if rules.preferred else set()
-        for point in sorted(ruled & points_without_node_affinity(profile)):
+        for point in sorted(ruled & points_without_node_affinity(plugins)):
             message = (
                 f"the profile {name} disables NodeAffinity at {point}: kube-scheduler does not see "
                 "the rules that admission policies put on pods"

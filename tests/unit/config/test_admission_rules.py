@@ -213,39 +213,6 @@ def test_the_filters_of_all_plugins_for_one_selector_count_together(
     assert [len(rules.required) for rules in found.pod_rules] == [10]
 
 
-@pytest.mark.parametrize(
-    ("plugins", "called"),
-    [
-        ({"filter": {"disabled": [{"name": "NodeAffinity"}]}}, True),
-        ({"multiPoint": {"disabled": [{"name": "*"}]}}, True),
-        ({"score": {"disabled": [{"name": "NodeAffinity"}]}}, False),
-        (
-            {
-                "filter": {
-                    "disabled": [{"name": "*"}],
-                    "enabled": [{"name": "NodeAffinity"}],
-                }
-            },
-            False,
-        ),
-    ],
-)
-def test_no_filter_is_compiled_where_kube_scheduler_does_not_look_at_affinity(
-    plugins: dict[str, Any], called: bool
-) -> None:
-    ours = {"enabled": [{"name": "HighCommPodFilter"}]}
-    point = dict(plugins.get("filter", {}))
-    point["enabled"] = [*point.get("enabled", []), *ours["enabled"]]
-    tree = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"plugins": {**plugins, "filter": point}}],
-    }
-    found = compile_rules(config.parse(tree, known=KNOWN))
-    assert bool(found.pod_rules) is not called
-    assert bool(found.rest.verbs) is called
-
-
 def test_scores_of_plugins_with_different_weights_are_called() -> None:
     scores = {"scores": [{"nodeSelector": "x", "score": 10}]}
     found = compiled(profile("LabelMatch", "Prefers", args=scores, LabelMatch=2))

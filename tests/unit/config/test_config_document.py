@@ -23,8 +23,6 @@ from kubextend.errors import ConfigError
         ("a: 2026-11-21", "2026-11-21"),
         ("a: =", "="),
         ('a: "1"', "1"),
-        ("a: !!str 1", "1"),
-        ("a: !!int '1'", 1),
         ("a: [1, {b: c}]", [1, {"b": "c"}]),
         ('{"a": {"b": [true, null]}}', {"b": [True, None]}),
         ("---\na: 1\n", 1),
@@ -44,6 +42,16 @@ def test_aliases_and_merges_are_written_out() -> None:
     }
 
 
+def test_a_merged_key_that_is_set_again_is_not_given_twice() -> None:
+    text = "z: &z {k: 1}\nx: {deep: {deeper: &a {<<: *z, k: 2}}}\ny: {<<: *a}\n"
+    assert read_document(text.encode(), "f.yaml") == {
+        "z": {"k": 1},
+        "x": {"deep": {"deeper": {"k": 2}}},
+        "y": {"k": 2},
+    }
+
+
+_TOO_MANY = "aliases expand to more than 100000 values; write them out"
 _BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{this}: &{this} [{', '.join([f'*{above}'] * 10)}]\n"
     for above, this in zip("abcdefgh", "bcdefghi", strict=True)
@@ -69,33 +77,47 @@ _MERGE_BOMB = "a: &a {k: x}\n" + "".join(
                 )
             ],
         ),
-        ("- a", ["f.yaml: expected an object with apiVersion and kind at the top"]),
-        ("a: 1\nb: 2\na: 3", ["f.yaml: line 3: key 'a' is already set in line 1"]),
+        ("- a", ["f.yaml: expected an object (write apiVersion, kind and profiles)"]),
+        ("a: 1\nb: 2\na: 3", ["f.yaml: line 3, column 1: key 'a' is already set in line 1"]),
+        ("a: {b: 1, b: 2}", ["f.yaml: line 1, column 11: key 'b' is already set in line 1"]),
         (
-            "a: {b: 1, b: 2}\nc: 1\nc: 2",
+            "base: &base {k: 1}\na: {deep: &d {<<: *base, k: 2, l: 3, k: 4}}\nb: *d",
+            ["f.yaml: line 2, column 38: key 'k' is already set in line 2"],
+        ),
+        ("1: a", ["f.yaml: line 1, column 1: a key must be text; put it in quotes"]),
+        ("on: a", ["f.yaml: line 1, column 1: a key must be text; put it in quotes"]),
+        ("? [a]\n: b", ["f.yaml: line 1, column 3: a key must be text; put it in quotes"]),
+        *(
+            (
+                f"a: !!{tag}",
+                [
+                    (
+                        f"f.yaml: line 1, column 4: the tag tag:yaml.org,2002:{tag.split()[0]} "
+                        "has no meaning here; write the value alone"
+                    )
+                ],
+            )
+            for tag in ("python/object/apply:os.system [x]", "binary aGk=", "int x", "bool x")
+        ),
+        ("a: 1e999", ["f.yaml: Out of range float values are not JSON compliant"]),
+        (
+            'a: "\\ud800"',
             [
-                "f.yaml: line 1: key 'b' is already set in line 1",
-                "f.yaml: line 3: key 'c' is already set in line 2",
+                (
+                    "f.yaml: 'utf-8' codec can't encode character '\\ud800' in position 7: "
+                    "surrogates not allowed"
+                )
             ],
         ),
-        ("1: a", ["f.yaml: line 1: a key must be text, found '1'; put it in quotes"]),
-        ("on: a", ["f.yaml: line 1: a key must be text, found 'on'; put it in quotes"]),
         (
-            "? [a]\n: b",
-            ["f.yaml: line 1: a key must be text, found a list or an object; put it in quotes"],
+            "a: {<<: 1}",
+            [
+                (
+                    "f.yaml: line 1, column 9: while constructing a mapping expected a mapping or "
+                    "list of mappings for merging, but found scalar"
+                )
+            ],
         ),
-        (
-            "a: !!python/object/apply:os.system [x]",
-            ["f.yaml: line 1: tag:yaml.org,2002:python/object/apply:os.system has no meaning here"],
-        ),
-        (
-            "a: !!binary aGk=",
-            ["f.yaml: line 1: tag:yaml.org,2002:binary has no meaning here"],
-        ),
-        ("a: !!int x", ["f.yaml: line 1: cannot read 'x' as int"]),
-        ("a: 1e999", ["f.yaml: line 1: cannot read '1e999' as float"]),
-        ('a: "\\ud800"', ["f.yaml: line 1: cannot read '\\ud800' as str"]),
-        ("a: {<<: 1}", ["f.yaml: line 1: << takes an object or a list of objects"]),
         (
             "a:\n  - b: 1\n   c: 2\n",
             [
@@ -116,15 +138,15 @@ _MERGE_BOMB = "a: &a {k: x}\n" + "".join(
             ],
         ),
         ("a: *b", ["f.yaml: line 1, column 4: found undefined alias 'b'"]),
-        ("a: &a [*a]", ["f.yaml: line 1: an alias inside its own anchor"]),
+        ("a: &a [*a]", ["f.yaml: line 1, column 8: an alias inside its own anchor"]),
         ("a: " + "[" * 5000, ["f.yaml: nested too deeply"]),
         (
             _BOMB,
-            ["f.yaml: aliases expand to more than 100000 values (write the values out)"],
+            [f"f.yaml: line 5, column 36: {_TOO_MANY}"],
         ),
         (
             _MERGE_BOMB,
-            ["f.yaml: aliases expand to more than 100000 values (write the values out)"],
+            [f"f.yaml: line 6, column 17: {_TOO_MANY}"],
         ),
     ],
 )

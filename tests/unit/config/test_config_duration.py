@@ -35,24 +35,13 @@ def test_a_duration_is_read_as_go_reads_it(text: str, nanoseconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("", 'time: invalid duration ""'),
-        ("-", 'time: invalid duration "-"'),
-        ("abc", 'time: invalid duration "abc"'),
-        (".s", 'time: invalid duration ".s"'),
-        ("1s 2m", 'time: unknown unit "s " in duration "1s 2m"'),
-        ("2", 'time: missing unit in duration "2"'),
-        ("1m2", 'time: missing unit in duration "1m2"'),
-        ("2d", 'time: unknown unit "d" in duration "2d"'),
-        ("3000000h", 'time: invalid duration "3000000h"'),
-        ("9" * 5000 + "s", f'time: invalid duration "{"9" * 5000}s"'),
-    ],
+    "text",
+    ["", "-", "abc", ".s", ".", "1s 2m", "2", "1m2", "2d", "3000000h", "1e3s", "9" * 5000 + "s"],
 )
-def test_a_duration_is_refused_in_the_words_of_go(text: str, sentence: str) -> None:
-    with pytest.raises(ValueError, match=r"^time: ") as caught:
+def test_what_go_refuses_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^invalid duration \"") as caught:
         Duration.parse(text)
-    assert str(caught.value) == sentence
+    assert str(caught.value) == f'invalid duration "{text}"'
 
 
 @pytest.mark.parametrize(

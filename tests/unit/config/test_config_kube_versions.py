@@ -8,9 +8,13 @@ import pytest
 import yaml
 from config_world import Parse, document, filter_profile
 
-from kubextend.config.kube_versions import NEWEST, KubeVersion
+from kubextend.config.kube_versions import (
+    NEWEST,
+    SCHEDULER_API_VERSIONS,
+    KubeVersion,
+    refuse_unread,
+)
 from kubextend.config.scheduler import legacy_policy, scheduler_configuration
-from kubextend.config.scheduler_file import SCHEDULER_API_VERSIONS
 from kubextend.errors import ConfigError
 
 E2E = Path(__file__).parents[2] / "e2e" / "tools"
@@ -26,14 +30,15 @@ def with_plugins(point: str) -> dict[str, Any]:
     return scheduler_file(profiles=[{"plugins": {point: enabled}}])
 
 
-PERCENTAGE = document(profiles=[filter_profile("RdmaAware", percentageOfNodesToScore=30)])
-
-
 # Source: kube-scheduler v0.22 to v0.37 config/*/types.go
 @pytest.mark.parametrize(
     ("tree", "field", "since"),
     [
-        (PERCENTAGE, "profiles[0].percentageOfNodesToScore", "1.26"),
+        (
+            scheduler_file(profiles=[{"percentageOfNodesToScore": 30}]),
+            "profiles[0].percentageOfNodesToScore",
+            "1.26",
+        ),
         (scheduler_file(delayCacheUntilActive=True), "delayCacheUntilActive", "1.28"),
         (with_plugins("preEnqueue"), "profiles[0].plugins.preEnqueue", "1.26"),
         (with_plugins("placementGenerate"), "profiles[0].plugins.placementGenerate", "1.36"),
@@ -42,15 +47,21 @@ PERCENTAGE = document(profiles=[filter_profile("RdmaAware", percentageOfNodesToS
     ],
 )
 def test_a_field_is_refused_for_a_version_that_does_not_know_it(
-    parse: Parse, tree: dict[str, Any], field: str, since: str
+    tree: dict[str, Any], field: str, since: str
 ) -> None:
-    config = parse(tree)
     first = KubeVersion.parse(since)
-    scheduler_configuration(config, kube_version=first)
+    refuse_unread(tree, first)
     before = KubeVersion(1, first.minor - 1)
     sentence = f"{field}: kube-scheduler {before} does not know this field and does not start"
     with pytest.raises(ConfigError, match=f"^{re.escape(sentence)}"):
-        scheduler_configuration(config, kube_version=before)
+        refuse_unread(tree, before)
+
+
+def test_a_percentage_of_a_profile_is_not_written_for_a_version_without_it(parse: Parse) -> None:
+    config = parse(document(profiles=[filter_profile("RdmaAware", percentageOfNodesToScore=30)]))
+    scheduler_configuration(config, kube_version=KubeVersion(1, 26))
+    with pytest.raises(ConfigError, match=r"1\.25 does not know this field and does not start"):
+        scheduler_configuration(config, kube_version=KubeVersion(1, 25))
 
 
 # Source: KEP-785, Implementation History
@@ -58,18 +69,17 @@ def test_a_field_is_refused_for_a_version_that_does_not_know_it(
     ("api_version", "first", "last"),
     [("v1beta1", 19, 22), ("v1beta2", 22, 27), ("v1beta3", 23, 28), ("v1", 25, NEWEST.minor)],
 )
-def test_a_file_keeps_its_api_version_only_for_the_versions_that_read_it(
-    parse: Parse, api_version: str, first: int, last: int
+def test_an_api_version_is_refused_for_the_versions_that_do_not_read_it(
+    api_version: str, first: int, last: int
 ) -> None:
-    config = parse(scheduler_file(f"{GROUP}/{api_version}"))
-    for minor in range(23, NEWEST.minor + 1):
+    tree = scheduler_file(f"{GROUP}/{api_version}")
+    for minor in range(19, NEWEST.minor + 1):
         version = KubeVersion(1, minor)
         if first <= minor <= last:
-            text = scheduler_configuration(config, kube_version=version)
-            assert yaml.safe_load(text)["apiVersion"] == f"{GROUP}/{api_version}"
+            refuse_unread(tree, version)
         else:
             with pytest.raises(ConfigError, match=f"kube-scheduler 1.{minor} does not read it"):
-                scheduler_configuration(config, kube_version=version)
+                refuse_unread(tree, version)
 
 
 def test_the_newest_version_is_the_newest_of_the_e2e_tests() -> None:

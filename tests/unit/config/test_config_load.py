@@ -13,14 +13,6 @@ LABEL = "a" * 63
 LONGEST_DOMAIN = ".".join([LABEL, LABEL, LABEL, "a" * (253 - len("requests.") - 3 * 64)])
 
 
-def of_scheduler(version: str = "v1", **fields: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": f"kubescheduler.config.k8s.io/{version}",
-        "kind": "KubeSchedulerConfiguration",
-        **fields,
-    }
-
-
 def named(*names: str) -> list[dict[str, str]]:
     return [{"name": name} for name in names]
 
@@ -294,124 +286,6 @@ def test_what_has_no_effect_or_a_sharp_edge_is_noted(
     parse: Parse, sections: dict[str, Any], notes: list[str]
 ) -> None:
     assert parse(document(**sections)).notes == tuple(notes)
-
-
-@pytest.mark.parametrize("version", ["v1", "v1beta3", "v1beta2", "v1beta1"])
-def test_a_kube_scheduler_configuration_gives_its_profiles(parse: Parse, version: str) -> None:
-    tree = of_scheduler(
-        version,
-        parallelism=16,
-        leaderElection={"leaderElect": False},
-        extenders=[{"urlPrefix": "http://other"}],
-        profiles=[
-            {
-                "schedulerName": "ml",
-                "percentageOfNodesToScore": 100,
-                "plugins": {
-                    "queueSort": {"enabled": named("PrioritySort")},
-                    "multiPoint": {"enabled": named("LabelMatch", "NodeAffinity")},
-                    "score": {
-                        "disabled": named("*"),
-                        "enabled": [
-                            {"name": "NodeResourcesFit", "weight": 0},
-                            {"name": "LabelMatch", "weight": 7},
-                        ],
-                    },
-                },
-                "pluginConfig": [
-                    {
-                        "name": "NodeResourcesFit",
-                        "args": {"scoringStrategy": {"type": "LeastAllocated"}},
-                    },
-                    {
-                        "name": "LabelMatch",
-                        "args": {
-                            "apiVersion": f"kubescheduler.config.k8s.io/{version}",
-                            "kind": "LabelMatchArgs",
-                            "limit": 4,
-                        },
-                    },
-                    {"name": "SomebodyElses", "args": {"a": 1}},
-                ],
-            }
-        ],
-    )
-    loaded = parse(tree)
-    (profile,) = loaded.resolved
-    assert profile.scheduler_name == "ml"
-    assert profile.points == {
-        "filter": (config.EnabledPlugin("LabelMatch"),),
-        "score": (config.EnabledPlugin("LabelMatch", 7),),
-    }
-    assert profile.args == {"LabelMatch": LabelMatchArgs(limit=4)}
-    assert loaded.server == config.Server()
-    assert loaded.notes == (
-        (
-            "KubeSchedulerConfiguration: left to kube-scheduler: "
-            "parallelism, leaderElection, extenders"
-        ),
-        "profiles[0].pluginConfig[2].name: SomebodyElses is not enabled in this profile: not used",
-        (
-            "profiles[0]: left to kube-scheduler: NodeAffinity, disabled *, NodeResourcesFit, "
-            "PrioritySort"
-        ),
-    )
-
-
-def test_a_kube_scheduler_configuration_without_profiles_lets_every_pod_through(
-    parse: Parse,
-) -> None:
-    loaded = parse(of_scheduler())
-    assert [(profile.scheduler_name, profile.points) for profile in loaded.resolved] == [
-        ("default-scheduler", {})
-    ]
-    assert loaded.verbs == ()
-
-
-@pytest.mark.parametrize(
-    ("fields", "issue"),
-    [
-        (
-            {"profile": []},
-            (
-                'profile: unknown field "profile" (did you mean profiles? known fields: '
-                "apiVersion, clientConnection, delayCacheUntilActive, enableContentionProfiling, "
-                "enableProfiling, extenders, healthzBindAddress, kind, leaderElection, "
-                "metricsBindAddress, parallelism, percentageOfNodesToScore, "
-                "podInitialBackoffSeconds, podMaxBackoffSeconds, profiles)"
-            ),
-        ),
-        (
-            {"profiles": [{"plugins": {"filter": {"enabled": named("Coscheduling")}}}]},
-            (
-                "profiles[0].plugins.filter.enabled[0].name: "
-                'FilterPlugin "Coscheduling" does not exist '
-                "(known filter plugins: HighCommPodFilter, LabelMatch, RdmaAware, test-plugin; "
-                "a plugin of your own: install its package beside kubextend)"
-            ),
-        ),
-        (
-            {"profiles": [{"schedulerName": "a"}, {"schedulerName": "a"}]},
-            'profiles[1].schedulerName: Duplicate value: "a" (profiles[0] has this name already)',
-        ),
-    ],
-)
-def test_a_kube_scheduler_configuration_is_held_to_its_own_rules(
-    parse: Parse, fields: dict[str, Any], issue: str
-) -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse(of_scheduler(**fields))
-    assert str(caught.value) == issue
-
-
-def test_a_weight_of_0_in_kube_schedulers_file_is_1_as_kube_scheduler_reads_it(
-    parse: Parse,
-) -> None:
-    enabled = [{"name": "LabelMatch", "weight": 0}]
-    (profile,) = parse(
-        of_scheduler(profiles=[{"plugins": {"score": {"enabled": enabled}}}])
-    ).resolved
-    assert profile.points == {"score": (config.EnabledPlugin("LabelMatch", 1),)}
 
 
 @pytest.mark.parametrize(

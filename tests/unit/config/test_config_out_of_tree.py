@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from config_world import KNOWN, Parse, Refusal, document, filter_profile
+from config_world import Parse, Refusal, document, filter_profile
 
 from kubextend import config
 from kubextend.errors import ConfigError, Issue
@@ -160,13 +160,3 @@ def test_an_announced_plugin_that_nobody_names_is_not_imported_not_even_for_a_hi
     (issue,) = caught.value.issues
     assert issue.hint.startswith("did you mean Broken?")
     assert "fails" not in sys.modules
-
-
-def test_a_scheduler_file_has_no_such_field(refusal: Refusal) -> None:
-    tree = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "outOfTree": ["beside:Mine"],
-    }
-    assert [issue.path for issue in refusal(tree)] == ["outOfTree"]
-    assert KNOWN

@@ -5,8 +5,6 @@ from typing import Any
 import pytest
 from config_world import Parse, Refusal, document
 
-from kubextend.errors import Issue
-
 
 def with_policy(plugin: str, *points: str, **policy: Any) -> dict[str, Any]:
     enabled = {point: {"enabled": [{"name": plugin}]} for point in points}
@@ -70,24 +68,3 @@ def test_what_cannot_be_is_refused_where_it_stands(refusal: Refusal, case: str) 
     assert [(issue.path, issue.message) for issue in issues] == [
         (f"profiles[0].pluginConfig[0].{field}", message)
     ]
-
-
-def test_a_file_of_the_schedulers_own_kind_cannot_hold_them(refusal: Refusal) -> None:
-    tree = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [
-            {
-                "plugins": {"filter": {"enabled": [{"name": "RdmaAware"}]}},
-                "pluginConfig": [{"name": "RdmaAware", "failurePolicy": "Ignore"}],
-            }
-        ],
-    }
-    assert refusal(tree) == (
-        Issue(
-            "profiles[0].pluginConfig[0].failurePolicy",
-            "is known in an ExtenderConfiguration only",
-            "Ignore",
-            "kube-scheduler would refuse this file",
-        ),
-    )

@@ -241,31 +241,6 @@ def test_pods_are_held_back_in_a_queue_or_not_at_all() -> None:
     ).resolved[0].at("preEnqueue") == (config.EnabledPlugin("Hold"),)
 
 
-def test_a_kube_scheduler_configuration_never_turns_the_queue_on() -> None:
-    tree = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [profile(queueSort=named("PrioritySort"))],
-    }
-    loaded = parse(tree)
-    assert not loaded.queues
-    assert loaded.notes == ("profiles[0]: left to kube-scheduler: PrioritySort",)
-    tree["profiles"] = [profile(queueSort=named("QOSSort"), preEnqueue=named("Hold"))]
-    loaded = parse(tree)
-    assert not loaded.queues
-    assert loaded.resolved[0].points == {}
-    assert loaded.notes == (
-        (
-            "profiles[0].plugins.preEnqueue: Hold: the queue is turned on in an "
-            "ExtenderConfiguration only"
-        ),
-        (
-            "profiles[0].plugins.queueSort: QOSSort: the queue is turned on in an "
-            "ExtenderConfiguration only"
-        ),
-    )
-
-
 def test_the_written_configuration_of_kube_scheduler_knows_nothing_of_the_queue() -> None:
     from kubextend.config.scheduler import scheduler_configuration  # noqa: PLC0415 - one test's
 

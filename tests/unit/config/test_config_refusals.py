@@ -295,19 +295,15 @@ FIELDS = {
     ),
     "timeout in no unit of Go": (
         document(extender={"httpTimeout": "2sec"}),
-        Issue(
-            "extender.httpTimeout",
-            f'time: unknown unit "sec" in duration "2sec": {UNITS}',
-            "2sec",
-        ),
+        Issue("extender.httpTimeout", f'invalid duration "2sec": {UNITS}', "2sec"),
     ),
     "timeout with a space before its unit": (
         document(extender={"httpTimeout": "2 s"}),
-        Issue("extender.httpTimeout", f'time: unknown unit " s" in duration "2 s": {UNITS}', "2 s"),
+        Issue("extender.httpTimeout", f'invalid duration "2 s": {UNITS}', "2 s"),
     ),
     "timeout in days": (
         document(extender={"httpTimeout": "1d"}),
-        Issue("extender.httpTimeout", f'time: unknown unit "d" in duration "1d": {UNITS}', "1d"),
+        Issue("extender.httpTimeout", f'invalid duration "1d": {UNITS}', "1d"),
     ),
     "percentage": (
         document(profiles=[filter_profile("RdmaAware", percentageOfNodesToScore=101)]),
@@ -326,7 +322,7 @@ TYPES = {
             "kind",
             'no kind "Policy" is known',
             "Policy",
-            "known kinds: ExtenderConfiguration, KubeSchedulerConfiguration",
+            "kind: ExtenderConfiguration",
         ),
     ),
     "no version": (
@@ -342,18 +338,18 @@ TYPES = {
             "apiVersion: kubextend.dev/v1alpha1",
         ),
     ),
-    "a version of kube-scheduler that is gone": (
+    "kube-scheduler's own kind": (
         {
-            "apiVersion": "kubescheduler.config.k8s.io/v1alpha2",
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False},
+            "profiles": [filter_profile("RdmaAware")],
         },
         Issue(
-            "apiVersion",
-            'no version "kubescheduler.config.k8s.io/v1alpha2" of KubeSchedulerConfiguration '
-            "is known",
-            "kubescheduler.config.k8s.io/v1alpha2",
-            "apiVersion: kubescheduler.config.k8s.io/v1 or kubescheduler.config.k8s.io/v1beta3 or "
-            "kubescheduler.config.k8s.io/v1beta2 or kubescheduler.config.k8s.io/v1beta1",
+            "kind",
+            "this is kube-scheduler's own configuration, not kubextend's",
+            "KubeSchedulerConfiguration",
+            "run kubextend convert FILE > kubextend.yaml, and give kubextend that file",
         ),
     ),
 }
@@ -585,12 +581,13 @@ PROFILES = {
             "add an entry with name: Needy",
         ),
     ),
-    "arguments of another kind": (
-        configured("LabelMatch", [{"name": "LabelMatch", "args": {"kind": "RdmaAwareArgs"}}]),
+    "arguments of kube-scheduler's form": (
+        configured("LabelMatch", [{"name": "LabelMatch", "args": {"kind": "LabelMatchArgs"}}]),
         Issue(
             "profiles[0].pluginConfig[0].args.kind",
-            "args for plugin LabelMatch were not of type LabelMatchArgs, got RdmaAwareArgs",
-            "RdmaAwareArgs",
+            'unknown field "kind"',
+            "LabelMatchArgs",
+            "known fields: filters, limit",
         ),
     ),
 }
@@ -825,7 +822,7 @@ def test_one_mistake_is_one_issue_with_path_sentence_value_and_hint(
 def test_every_mistake_of_a_file_is_reported_at_once_in_the_order_of_its_sections(
     refusal: Refusal,
 ) -> None:
-    tree = {
+    tree: dict[str, Any] = {
         "kind": "ExtenderConfig",
         "server": {"port": "80", "foo": 1, "host": "0.0.0.0"},
         "extender": {"nodeCacheCapable": True, "httpTimeout": "0s"},
@@ -847,18 +844,24 @@ def test_every_mistake_of_a_file_is_reported_at_once_in_the_order_of_its_section
         "kind",
         "server.port",
         "server.foo",
-        "server.host",
-        "extender.nodeCacheCapable",
-        "extender.httpTimeout",
         "profiles[0].plugins.filter.enabled[0].nam",
         "profiles[0].plugins.filter.enabled[1]",
         "profiles[1].plugins",
+        "scoreScale",
+        "apiVersion",
+    ]
+    del tree["server"]["port"], tree["server"]["foo"], tree["scoreScale"]
+    del tree["profiles"][0]["plugins"]["filter"]["enabled"][:2], tree["profiles"][1]["plugins"]
+    assert [issue.path for issue in refusal(tree)] == [
+        "kind",
+        "server.host",
+        "extender.nodeCacheCapable",
+        "extender.httpTimeout",
         "profiles[0].schedulerName",
-        "profiles[0].plugins.filter.enabled[2].name",
+        "profiles[0].plugins.filter.enabled[0].name",
         "profiles[0].plugins.score.enabled[0].weight",
         "profiles[0].pluginConfig[0].args.limit",
         "profiles[0].pluginConfig[0].args.foo",
-        "scoreScale",
         "apiVersion",
     ]
 

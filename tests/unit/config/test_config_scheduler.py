@@ -266,12 +266,6 @@ def test_what_is_written_tells_why_within_a_hundred_columns(parse: Parse) -> Non
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_what_is_written_is_read_back_as_a_kube_scheduler_configuration(parse: Parse) -> None:
-    loaded = parse(document(cluster={}, extender={"bind": True}))
-    again = parse(yaml.safe_load(scheduler_configuration(loaded)))
-    assert again.resolved[0].scheduler_name == "default-scheduler"
-
-
 def test_an_old_kube_scheduler_gets_a_policy_that_counts_nanoseconds(parse: Parse) -> None:
     loaded = parse(
         document(
@@ -376,60 +370,3 @@ def test_what_scheduler_config_will_refuse_of_tls_is_noted_before(
 def test_the_default_is_written_for_whole_nodes() -> None:
     written = yaml.safe_load(scheduler_configuration(config.load(None, known=KNOWN)))
     assert written["extenders"] == [FILTER]
-
-
-def test_what_a_kube_scheduler_configuration_says_of_kube_scheduler_stays(parse: Parse) -> None:
-    balanced = {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"resources": []}}}
-    other = {"urlPrefix": "http://other", "filterVerb": "predicates"}
-    former = {"urlPrefix": "http://127.0.0.1:8888/", "filterVerb": "filter"}
-    loaded = parse(
-        {
-            "apiVersion": "kubescheduler.config.k8s.io/v1beta3",
-            "kind": "KubeSchedulerConfiguration",
-            "parallelism": 4,
-            "percentageOfNodesToScore": 70,
-            "clientConnection": {"qps": 500, "kubeconfig": "/old"},
-            "leaderElection": {"leaseDuration": "20s"},
-            "extenders": [other, former],
-            "profiles": [
-                {
-                    "schedulerName": "ml",
-                    "plugins": {
-                        "filter": {"enabled": [{"name": "RdmaAware"}]},
-                        "score": {
-                            "enabled": [{"name": "LabelMatch"}, {"name": "ImageLocality"}],
-                            "disabled": [{"name": "*"}],
-                        },
-                    },
-                    "pluginConfig": [{"name": "LabelMatch", "args": {"limit": 2}}, balanced],
-                },
-                {"schedulerName": "plain", "plugins": {"filter": {"enabled": []}}},
-            ],
-        }
-    )
-    assert yaml.safe_load(scheduler_configuration(loaded, kubeconfig="/new")) == {
-        "apiVersion": "kubescheduler.config.k8s.io/v1beta3",
-        "kind": "KubeSchedulerConfiguration",
-        "parallelism": 4,
-        "percentageOfNodesToScore": 70,
-        "clientConnection": {"qps": 500, "kubeconfig": "/new"},
-        "leaderElection": {
-            "leaseDuration": "20s",
-            "leaderElect": True,
-            "resourceName": "kubextend-scheduler",
-        },
-        "extenders": [other, FILTER | SCORE],
-        "profiles": [
-            {
-                "schedulerName": "ml",
-                "plugins": {
-                    "score": {
-                        "enabled": [{"name": "ImageLocality"}],
-                        "disabled": [{"name": "*"}],
-                    }
-                },
-                "pluginConfig": [balanced],
-            },
-            {"schedulerName": "plain", "plugins": {"filter": {"enabled": []}}},
-        ],
-    }

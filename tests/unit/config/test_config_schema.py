@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from kubextend import cli
 from kubextend.config import model
-from kubextend.config.schema import field_descriptions, json_schema
+from kubextend.config.schema import json_schema
 from kubextend.plugins import IN_TREE
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -238,7 +238,8 @@ def test_every_section_has_its_place() -> None:
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda each: each.__name__)
 def test_every_field_is_described_in_a_sentence(section: type[BaseModel]) -> None:
-    for text in field_descriptions(section).values():
+    for field in section.model_fields.values():
+        text = " ".join(str(field.description).split())
         assert re.fullmatch(r"[A-Z`].*\.", text), text
 
 
