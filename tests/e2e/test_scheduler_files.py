@@ -1,0 +1,59 @@
+"""kube-scheduler starts with exactly those files that ``kubextend check --scheduler`` accepts.
+
+What ``check`` says of each file is in tests/doors/test_met_schedulerfile.py.
+"""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kubextend.cli import main
+from scheduler_files import CASES, CONFIGURATION, Case
+
+from .controlplane import ControlPlane
+from .kubeapi import Object
+
+STARTS = "starting kubernetes scheduler"
+# The times of a lease are checked when the informers have synced.
+STANDS_FOR_ELECTION = "attempting to acquire leader lease"
+Start = Callable[[Object, Path], str]
+
+
+@pytest.fixture
+def start(control_plane: ControlPlane) -> Start:
+    """Start kube-scheduler with a file until it runs; return why it ended, or an empty text."""
+
+    def run(file: Object, path: Path) -> str:
+        path.write_text(json.dumps(file))
+        elects = file["leaderElection"]["leaderElect"] is True
+        sign = STANDS_FOR_ELECTION if elects else STARTS
+        command = [control_plane.binaries / "kube-scheduler", f"--config={path}", "--secure-port=0"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as program:
+            assert program.stderr is not None
+            lines = []
+            for line in program.stderr:
+                lines.append(line)
+                if sign in line.casefold():
+                    program.kill()
+                    return ""
+        return next((line for line in lines if "command failed" in line), "".join(lines[-3:]))
+
+    return run
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_kube_scheduler_starts_with_exactly_the_files_that_check_accepts(
+    case: Case, control_plane: ControlPlane, start: Start, tmp_path: Path
+) -> None:
+    file = case.file(str(control_plane.kubeconfig("system:kube-scheduler")))
+    path = tmp_path / "kube-scheduler.json"
+    ended = start(file, path)
+    assert (not ended) is case.starts, ended
+    ours = tmp_path / "kubextend.yaml"
+    ours.write_text(json.dumps(CONFIGURATION))
+    said = CliRunner().invoke(main, ["check", str(ours), "--scheduler", str(path)])
+    assert (said.exit_code == 0) is (not ended), said.output
