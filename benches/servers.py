@@ -91,7 +91,7 @@ class Servers:
         *,
         out_of_tree: Sequence[str] = (),
         python_path: Path | None = None,
-        decisions: dict[str, Any] | None = None,
+        sections: Mapping[str, dict[str, Any]] | None = None,
         serving: Sequence[str | Path] = (),
     ) -> tuple[str, Program]:
         """Start kubextend in full mode, or in names mode; return its URL and its program.
@@ -101,15 +101,16 @@ class Servers:
             profile: fields of the profile that replace the filter and score of the Go extender.
             out_of_tree: plugins outside of kubextend, as in ``outOfTree``.
             python_path: the folder of these plugins.
-            decisions: the field ``server.decisions``; None: its defaults.
+            sections: fields of ``server`` and ``extender``; None: their defaults.
             serving: a command that stands for the program ``kubextend``; empty: that program.
         """
-        port = self.bench.free_port()
+        port, sections = self.bench.free_port(), sections or {}
+        extender = {"nodeCacheCapable": kubeconfig is not None, **sections.get("extender", {})}
         config: dict[str, Any] = {
             "apiVersion": "kubextend.dev/v1alpha1",
             "kind": "ExtenderConfiguration",
-            "server": {"host": "127.0.0.1", "port": port, "decisions": decisions or {}},
-            "extender": {"nodeCacheCapable": kubeconfig is not None},
+            "server": {"host": "127.0.0.1", "port": port, **sections.get("server", {})},
+            "extender": extender,
             "outOfTree": [*out_of_tree],
             "profiles": [BENCH_PROFILE | (profile or {})],
         }

@@ -67,7 +67,9 @@ def test_a_request_with_the_record_beside_one_without(  # noqa: PLR0913, PLR0917
     kubeconfig = servers.kubeconfig(servers.api(asked.node_list)) if mode is NAMES else None
 
     decisions = {"maxBytes": _RECORD_BYTES, "tokenFile": str(token)}
-    url, program = servers.kubextend(kubeconfig, decisions=decisions, serving=_SERVING)
+    url, program = servers.kubextend(
+        kubeconfig, sections={"server": {"decisions": decisions}}, serving=_SERVING
+    )
     of_filter = asked.server_work(f"{verb} {pace}", client, url)
     answer = tmp_path / "answer"
     plain = RemoteWork(of_filter.name, client, of_filter.order | {"url": f"{url}/{verb}"})

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.admission_rules import configuration
 
@@ -17,11 +18,14 @@ __all__ = ["Comparison", "Run", "block", "comparisons", "extenders", "record"]
 
 NONE, PASS, BYTES, GO = "no extender", "pass-through", "Go from bytes", "Go extender"
 NATIVE, PYTHON, COMPILED = "kubextend", "kubextend, Python", "compiled rules"
+LEAN, BEFORE = "kubextend, lean", "kubextend before"
 _HERE = Path(__file__).parent
 _PER_NODE = {"plugins": {"multiPoint": {"enabled": [{"name": "PerNode"}]}}, "pluginConfig": []}
 _AIMS = {
     (True, NATIVE, BYTES): 0.95,
     (True, NATIVE, GO): 1.3,
+    (True, LEAN, NATIVE): 1.1,
+    (True, LEAN, BEFORE): 1.1,
     (False, NATIVE, GO): 2.0,
 }
 # Beside no extender, by the number of nodes.
@@ -47,6 +51,7 @@ class Run:
         pods: how many pods are scheduled in a turn with an extender.
         pods_of_slow: how many pods are scheduled in a turn with the plain Go extender, which
             decodes whole nodes.
+        lean: whether 60 % of the nodes are rejected, and lean answers are compared with told ones.
     """
 
     nodes: int
@@ -54,11 +59,13 @@ class Run:
     pods_alone: int
     pods: int
     pods_of_slow: int
+    lean: bool = False
 
     @property
     def suite(self) -> str:
         """The name of the suite in the report, such as ``scheduler-names-1000``."""
-        return f"scheduler-{'names' if self.names else 'full'}-{self.nodes}"
+        kind = "lean" if self.lean else "names" if self.names else "full"
+        return f"scheduler-{kind}-{self.nodes}"
 
     def pods_for(self, name: str) -> int:
         """Return how many pods are scheduled in a turn with the extender of this name."""
@@ -72,8 +79,12 @@ class Run:
         return _AIMS.get((self.names, compared.ours, compared.floor))
 
 
-def comparisons() -> Iterator[Comparison]:
-    """Yield the comparisons; each has kubextend and one other extender."""
+def comparisons(run: Run, before: Path | None) -> Iterator[Comparison]:
+    """Yield the comparisons; each has kubextend and one other extender, or another kubextend."""
+    if run.lean:
+        floors = [BEFORE, NATIVE] if before else [NATIVE]
+        yield from (Comparison(LEAN, floor) for floor in floors)
+        return
     yield Comparison(NATIVE, BYTES)
     yield Comparison(NATIVE, GO)
     yield Comparison(PYTHON, NATIVE)
@@ -83,28 +94,30 @@ def comparisons() -> Iterator[Comparison]:
     yield Comparison(COMPILED, NATIVE)
 
 
-def extenders(stage: Stage, run: Run) -> Mapping[str, Extender]:
+def extenders(stage: Stage, run: Run, before: Path | None) -> Mapping[str, Extender]:
     """Start all extenders that are compared, and return them by name."""
     servers, names = stage.servers, run.names
-    kubeconfig = stage.kubeconfig if names else None
-    profile = {"schedulerName": SCHEDULER_NAME}
-    python = servers.kubextend(
-        kubeconfig,
-        profile
-        | {"plugins": {"multiPoint": {"enabled": [{"name": "PerNode"}]}}, "pluginConfig": []},
-        out_of_tree=["plugin:PerNode"],
-        python_path=_HERE,
-    )
-    go_extender = servers.go_extender(stage.node_list if names else None)
-    started = [
-        Extender(NONE, decides=False),
-        Extender(PASS, servers.go_bytes("-pass"), names, decides=False),
-        Extender(BYTES, servers.go_bytes("-good", stage.good_names), names),
-        Extender(GO, go_extender, names),
-        Extender(NATIVE, servers.kubextend(kubeconfig, profile)[0], names),
-        Extender(PYTHON, python[0], names),
-        Extender(COMPILED, compiled=_compiled(servers.bench.folder)),
-    ]
+
+    def kubextend(name: str, more: Mapping[str, Any] | None = None, **options: Any) -> Extender:
+        kubeconfig = stage.kubeconfig if names else None
+        profile = {"schedulerName": SCHEDULER_NAME, **(more or {})}
+        return Extender(name, servers.kubextend(kubeconfig, profile, **options)[0], names)
+
+    if run.lean:
+        lean = {"extender": {"lastFilter": True}}
+        started = [kubextend(NATIVE), kubextend(LEAN, sections=lean)]
+        started += [kubextend(BEFORE, serving=[before])] if before else []
+    else:
+        go_extender = servers.go_extender(stage.node_list if names else None)
+        started = [
+            Extender(NONE, decides=False),
+            Extender(PASS, servers.go_bytes("-pass"), names, decides=False),
+            Extender(BYTES, servers.go_bytes("-good", stage.good_names), names),
+            Extender(GO, go_extender, names),
+            kubextend(NATIVE),
+            kubextend(PYTHON, _PER_NODE, out_of_tree=["plugin:PerNode"], python_path=_HERE),
+            Extender(COMPILED, compiled=_compiled(servers.bench.folder)),
+        ]
     return {extender.name: extender for extender in started}
 
 

@@ -57,17 +57,19 @@ class Stage:
 
     Args:
         servers: starts the programs.
-        nodes: how many nodes there are; nine of ten have RDMA.
+        nodes: how many nodes there are.
+        rejected: how many nodes of ten have no RDMA.
     """
 
-    def __init__(self, servers: Servers, nodes: int) -> None:
+    def __init__(self, servers: Servers, nodes: int, rejected: int = 1) -> None:
         self.servers = servers
         self._plane = ControlPlane(servers.bench, build_binaries())
         self._runs = 0
         api = self.api
         grant_kubextend(api, _KUBEXTEND_USER)
         api.create_namespace(_NAMESPACE)
-        manifests = [_manifest(item, index) for index, item in enumerate(Cluster.of(nodes).items)]
+        items = enumerate(Cluster.of(nodes).items)
+        manifests = [_manifest(item, rdma=index % 10 >= rejected) for index, item in items]
         api.create_nodes(manifests)
         labelled = [m["metadata"]["name"] for m in manifests if RDMA in m["metadata"]["labels"]]
         self._good = frozenset(labelled)
@@ -170,14 +172,14 @@ def _scheduled(scheduler: Scheduler) -> int:
     return 0
 
 
-def _manifest(item: bytes, index: int) -> dict[str, Any]:
+def _manifest(item: bytes, *, rdma: bool) -> dict[str, Any]:
     """Return the manifest of a node as a cloud provider creates it; the API fills in the rest."""
     node: dict[str, Any] = orjson.loads(item)
     metadata = node["metadata"]
     for filled_in in ("uid", "resourceVersion", "creationTimestamp"):
         del metadata[filled_in]
     metadata["labels"].pop(RDMA, None)
-    if index % 10:
+    if rdma:
         metadata["labels"][RDMA] = "true"
     return {"apiVersion": "v1", "kind": "Node", **node}
 
