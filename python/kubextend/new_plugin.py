@@ -19,6 +19,13 @@ __all__ = ["NewPlugin", "NewPluginError"]
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*")
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+|[0-9]+")
 _TEMPLATES: Final = "new_plugin_templates"
+_PINNED: Final = """\
+# Where kubextend was installed from: anybody may register its bare name in an index of packages.
+"""
+_NOT_PINNED: Final = """\
+# kubextend is not here: it does not know where it was installed from, and anybody may register its
+# bare name in an index of packages. Add it as `kubextend @ URL`, or install it first.
+"""
 
 
 class NewPluginError(KubextendError):
@@ -110,10 +117,28 @@ class NewPlugin:
             raise NewPluginError(message) from error
 
     def _filled(self, template: str) -> str:
+        kubextend = _requirement()
         file = resources.files("kubextend").joinpath(_TEMPLATES, f"{template}.txt")
         return Template(file.read_text(encoding="utf-8")).substitute(
             name=self.name,
             distribution=self.distribution,
             module=self.module,
             point=self.point,
+            why=_PINNED if kubextend else _NOT_PINNED,
+            dependencies=json.dumps([*([kubextend] if kubextend else []), "pydantic>=2"]),
         )
+
+
+def _requirement() -> str | None:
+    """Return where this kubextend was installed from, as a requirement; None if nobody knows.
+
+    Source: https://packaging.python.org/en/latest/specifications/direct-url/
+    """
+    text = metadata.distribution("kubextend").read_text("direct_url.json")
+    if text is None:
+        return None
+    origin = json.loads(text)
+    url, digest = origin["url"], origin.get("archive_info", {}).get("hash")
+    if repository := origin.get("vcs_info"):
+        url = f"{repository['vcs']}+{url}@{repository['commit_id']}"
+    return f"kubextend @ {url}#{digest}" if digest else f"kubextend @ {url}"

@@ -5,6 +5,11 @@ A real kube-scheduler reads the same files in tests/e2e/test_scheduler_files.py.
 
 import copy
 import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +20,7 @@ from click.testing import CliRunner, Result
 from kubextend.cli import main
 from scheduler_files import BIND, CASES, CONFIGURATION, FILTER, PROFILE, Case
 
+ROOT = Path(__file__).resolve().parents[2]
 FITS = " fits: kube-scheduler calls kubextend as this configuration says"
 KUBECONFIG = "/etc/kubernetes/scheduler.conf"
 
@@ -356,3 +362,75 @@ def test_convert_warns_where_the_profiles_have_no_plugin_of_kubextend(tmp_path: 
     result = run("convert", file)
     assert result.exit_code == 0
     assert result.stderr.startswith("warning: no profile enables a plugin")
+
+
+def scaffold(tmp_path: Path, origin: dict[str, Any] | None) -> dict[str, Any]:
+    """Write a new plugin by a kubextend that was installed from there; return its pyproject.toml.
+
+    Python finds what is on PYTHONPATH before the package of this environment.
+    """
+    record = tmp_path / "site" / "kubextend-0.1.0.dist-info"
+    record.mkdir(parents=True)
+    (record / "METADATA").write_text("Metadata-Version: 2.4\nName: kubextend\nVersion: 0.1.0\n")
+    if origin is not None:
+        (record / "direct_url.json").write_text(json.dumps(origin))
+    package = tmp_path / "package"
+    command = [sys.executable, "-m", "kubextend", "new-plugin", "Mine", "--directory", package]
+    environment = os.environ | {"PYTHONPATH": str(record.parent)}
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    return tomllib.loads((package / "pyproject.toml").read_text())
+
+
+# Source: https://packaging.python.org/en/latest/specifications/direct-url-data-structure/
+@pytest.mark.parametrize(
+    ("origin", "requirement"),
+    [
+        (
+            {"url": "file:///home/me/kubextend", "dir_info": {"editable": True}},
+            "kubextend @ file:///home/me/kubextend",
+        ),
+        (
+            {
+                "url": "file:///tmp/kubextend-0.1.0-cp311-abi3-linux_x86_64.whl",
+                "archive_info": {"hash": f"sha256={'a' * 64}"},
+            },
+            (
+                "kubextend @ file:///tmp/kubextend-0.1.0-cp311-abi3-linux_x86_64.whl"
+                f"#sha256={'a' * 64}"
+            ),
+        ),
+        (
+            {
+                "url": "https://git.example/kubextend.git",
+                "vcs_info": {"vcs": "git", "commit_id": "b" * 40},
+            },
+            f"kubextend @ git+https://git.example/kubextend.git@{'b' * 40}",
+        ),
+    ],
+)
+def test_a_new_plugin_depends_on_the_kubextend_that_wrote_it(
+    origin: dict[str, Any], requirement: str, tmp_path: Path
+) -> None:
+    project = scaffold(tmp_path, origin)["project"]
+    assert project["dependencies"] == [requirement, "pydantic>=2"]
+
+
+def test_a_new_plugin_names_no_kubextend_that_came_from_an_unknown_place(tmp_path: Path) -> None:
+    assert scaffold(tmp_path, None)["project"]["dependencies"] == ["pydantic>=2"]
+    text = (tmp_path / "package" / "pyproject.toml").read_text()
+    assert "# kubextend is not here: it does not know where it was installed from" in text
+
+
+def test_no_example_depends_on_a_name_that_anybody_may_register() -> None:
+    projects = [*ROOT.joinpath("deploy").rglob("pyproject.toml")]
+    named = [
+        name
+        for path in projects
+        for name in tomllib.loads(path.read_text())["project"]["dependencies"]
+    ]
+    assert len(projects) == 2
+    assert [name for name in named if name.startswith("kubextend")] == []
+    texts = [*ROOT.glob("*.md"), *ROOT.joinpath("docs").rglob("*.md")]
+    texts += [path for path in ROOT.joinpath("deploy").rglob("*") if path.is_file()]
+    bare = re.compile(rb"\b(?:pip|uv|pipx) (?!.*--no-index).*install .*\bkubextend(?![-./@])")
+    assert [path for path in texts if bare.search(path.read_bytes())] == []
