@@ -24,6 +24,7 @@ _ALWAYS: Final = (
     Right("patch", "", "pods/status"),
     Right("create", "events.k8s.io", "events"),
     Right("patch", "events.k8s.io", "events"),
+    Right("obey", "kubextend.dev", "podlimits"),
 )
 _PODS: Final = (Right("list", "", "pods"), Right("watch", "", "pods"))
 _BIND: Final = (Right("create", "", "pods/binding"), Right("get", "", "pods"))
@@ -43,9 +44,9 @@ _RBAC: Final = {"apiVersion": "rbac.authorization.k8s.io/v1"}
 _NAME: Final = "kubextend"
 _USUAL_NAMESPACE: Final = "kubextend-system"
 _LIMITS: Final = """\
-# First apply {file}: the roles below have the right to patch pods, with which
-# somebody could change an image, and the policy of that file narrows the right. The policy limits
-# accounts that are named {names}: change the policy if yours has another name.
+# First apply deploy/service/limits.yaml: with the rights to patch pods and their status somebody
+# could change labels and more, and the policy of that file leaves of them what kubextend changes.
+# It holds for every account with the right obey, below, that may not update all pods.
 """
 _BINDING: Final = f"""\
 # Grant these rights to the service account of kubextend, here {_NAME} in the namespace {{own}};
@@ -103,7 +104,7 @@ def roles(config: ExtenderConfiguration, own_namespace: str | None = None) -> st
     by_namespace: dict[str, list[Right]] = {}
     for right in needed_rights(config, own):
         by_namespace.setdefault(right.namespace, []).append(right)
-    head, documents = _limits(config) + _BINDING.format(own=own), []
+    head, documents = _LIMITS + _BINDING.format(own=own), []
     for namespace, rights in by_namespace.items():
         names = {"name": _NAME}
         if namespace:
@@ -113,16 +114,6 @@ def roles(config: ExtenderConfiguration, own_namespace: str | None = None) -> st
     if own_namespace is None and config.queues and config.queue.lease.namespace is None:
         head += _QUEUE_LEASE.format(own=own)
     return head + "---\n".join(documents)
-
-
-def _limits(config: ExtenderConfiguration) -> str:
-    """Return what to apply before the roles; empty if they have no right to patch pods."""
-    if config.queues:
-        names = "kubextend or kubextend-scheduler"
-        return _LIMITS.format(file="deploy/queue/limits.yaml", names=names)
-    if config.server.lease is not None:
-        return _LIMITS.format(file="deploy/service/leader/limits.yaml", names="kubextend")
-    return ""
 
 
 def _in_cluster(config: ExtenderConfiguration) -> Iterator[Right]:

@@ -69,8 +69,8 @@ def test_check_accepts_a_file_exactly_if_kube_scheduler_starts_with_it(
             "does not start"
         ),
         "a plugin that kube-scheduler no longer has": (
-            'profiles[0].plugins.score.enabled[0].name: ScorePlugin "NodeResourcesMostAllocated" '
-            "does not exist"
+            "profiles[0].plugins.score.enabled[0].name: kube-scheduler has no plugin of this name "
+            "and does not start"
         ),
         "arguments that there are not": (
             'profiles[0].pluginConfig[0].args.scoringStrategies: unknown field "scoringStrategies"'

@@ -16,15 +16,18 @@ QUEUED = {"kubextend.dev/queue": "enabled"}
 GATE_POLICY = "MutatingAdmissionPolicy"
 # The scheduler name in gate.yaml.
 SCHEDULER = "kubextend-scheduler"
+# The policy that every way to run kubextend brings.
+LIMITS = DEPLOY / "service" / "limits.yaml"
 PROBE = "queue-probe"
 PODS = f"/api/v1/namespaces/{PROBE}/pods"
 
 
 def install_queue(plane: ControlPlane) -> None:
-    """Apply what kube-apiserver serves of deploy/queue, and return once it is in force."""
+    """Apply what kube-apiserver serves of deploy/queue and the limits; return once in force."""
     api = plane.api
     for path, manifest in sorted(objects(), key=lambda found: found[1]["kind"] != "Namespace"):
-        if path.parent == DEPLOY / "queue" and is_served(manifest["kind"]):
+        wanted = path.parent == DEPLOY / "queue" or path == LIMITS
+        if wanted and is_served(manifest["kind"]):
             apply(api, manifest)
     await_queue(plane)
 

@@ -1,4 +1,4 @@
-"""The policies that limit what kubextend may change of the pods in its own namespace."""
+"""The policy that limits what kubextend may change of the pods in its own namespace."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -20,7 +20,6 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 LABEL = "kubextend.dev/leader"
 CONTAINER = {"name": "c", "image": "registry.invalid/none"}
 CONDITION = {"type": "kubextend.dev/Changed", "status": "True"}
-POLICIES = [DEPLOY / "service" / "leader", DEPLOY / "queue"]
 
 
 def labelled(value: str | None, label: str = LABEL) -> Object:
@@ -36,19 +35,16 @@ def refusal(api: Api, pod: str, patch: Object, pods: str = PODS) -> str:
     return ""
 
 
-@pytest.fixture(scope="module", params=POLICIES, ids=lambda folder: str(folder.relative_to(DEPLOY)))
-def plane(
-    request: pytest.FixtureRequest, new_control_plane: Callable[[], ControlPlane]
-) -> ControlPlane:
-    """A control plane with the right to patch pods, and with one of the policies alone."""
+@pytest.fixture(scope="module")
+def plane(new_control_plane: Callable[[], ControlPlane]) -> ControlPlane:
+    """A control plane with the right to patch pods, and with the policy."""
     plane = new_control_plane()
-    folder = request.param
+    service = DEPLOY / "service"
     metadata = {"name": NAMESPACE}
     apply(plane.api, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    wanted = (service / "limits.yaml", service / "rbac.yaml", service / "leader" / "rbac.yaml")
     for path, manifest in objects():
-        limits = path == folder / "limits.yaml"
-        rights = (DEPLOY / "service" / "rbac.yaml", DEPLOY / "service" / "leader" / "rbac.yaml")
-        if limits or path in rights:
+        if path in wanted:
             apply(plane.api, manifest)
     for name in ("own", "other"):
         pod = {"metadata": {"name": name, "labels": {"is": "kubextend"}}}

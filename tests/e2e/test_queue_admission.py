@@ -355,6 +355,7 @@ def test_kubextend_may_write_pods_leases_and_bindings_alone(acting_as: Mapping[s
     assert granted == {
         ("patch", "pods"),
         ("patch", "pods/status"),
+        ("obey", "podlimits"),
         ("remove", "schedulinggates", GATE),
         ("create", "pods/binding"),
         ("create", "events"),

@@ -166,6 +166,7 @@ def test_every_place_gives_kubextend_the_same_role_and_exactly_what_it_calls() -
         ("list", "nodes"),
         ("watch", "nodes"),
         ("patch", "pods/status"),
+        ("obey", "podlimits"),
         # Where an enabled plugin needs pods, or holds them.
         ("list", "pods"),
         ("watch", "pods"),
@@ -297,31 +298,40 @@ def test_the_role_of_the_leader_is_exactly_what_a_replica_calls_to_lead() -> Non
     role, binding = documents(DEPLOY / "service/leader/rbac.yaml")
     named = [rule.get("resourceNames") for rule in role["rules"]]
     assert named == [None, [config.parse(LEADING, known=IN_TREE).server.lease.name], None]  # type: ignore[union-attr]
-    (account,) = binding["subjects"]
-    policy = documents(DEPLOY / "service/leader/limits.yaml")[0]
-    limited = policy["spec"]["matchConditions"][0]["expression"]
-    assert f"'^system:serviceaccount:[^:]+:{account['name']}$'" in limited
-    # The policy leaves accounts alone that may not watch pods everywhere.
-    assert all(("watch", "pods") in role for role in granted("ClusterRole", "kubextend"))
+    subjects = [d["subjects"] for d in documents(DEPLOY / "service/rbac.yaml") if "subjects" in d]
+    assert [binding["subjects"]] == subjects
 
 
-def test_every_account_that_may_patch_pods_is_one_that_the_policy_limits() -> None:
-    queue = [*documents(DEPLOY / "queue/rbac.yaml"), *documents(DEPLOY / "queue/limits.yaml")]
-    (binding,) = [d for d in queue if d["kind"] == "ClusterRoleBinding"]
-    (policy,) = [d for d in queue if d["kind"] == "ValidatingAdmissionPolicy"]
-    (limited,) = [
-        condition["expression"]
-        for condition in policy["spec"]["matchConditions"]
-        if condition["name"] == "is-kubextend"
-    ]
-    user, pattern = re.findall(r"(?:== |matches\(\s*)'([^']+)'", limited)
-    # A kustomization may rewrite the namespace of the binding, and leaves the policy as it is.
-    for namespace in ("kubextend-system", "elsewhere"):
-        for who in binding["subjects"]:
-            account = f"system:serviceaccount:{namespace}:{who['name']}"
-            assert re.search(pattern, account) if "namespace" in who else who["name"] == user
-    for other in ("kubextender", "system:serviceaccount:kubextend:default", "a:kubextend"):
-        assert re.search(pattern, other) is None
+@pytest.mark.parametrize("place", PLACES)
+def test_every_way_brings_the_one_policy_and_the_right_by_which_it_limits(place: str) -> None:
+    folder = DEPLOY / place
+    assert (folder / "limits.yaml").read_text() == (DEPLOY / "service/limits.yaml").read_text()
+    (kustomization,) = documents(folder / "kustomization.yaml")
+    assert {"rbac.yaml", "limits.yaml"} <= set(kustomization["resources"])
+    policy, binding = documents(folder / "limits.yaml")
+    assert binding["spec"]["validationActions"] == ["Deny"]
+    # It names no account, and asks for a right that every account here has.
+    assert "kubextend'" not in json.dumps(policy)
+    obeying = {
+        role["metadata"]["name"]
+        for role in documents(folder / "rbac.yaml")
+        if role["kind"] == "ClusterRole"
+        and {"apiGroups": ["kubextend.dev"], "resources": ["podlimits"], "verbs": ["obey"]}
+        in role["rules"]
+    }
+    bound = {
+        (account["kind"], account["name"])
+        for each in documents(folder / "rbac.yaml")
+        if each["kind"] == "ClusterRoleBinding" and each["roleRef"]["name"] in obeying
+        for account in each["subjects"]
+    }
+    everybody = {
+        (account["kind"], account["name"])
+        for path in folder.rglob("rbac*.yaml")
+        for each in documents(path)
+        for account in each.get("subjects", ())
+    }
+    assert bound == everybody != set()
 
 
 def test_the_image_and_the_manifests_agree_on_user_paths_and_version() -> None:

@@ -1,6 +1,5 @@
 """The rights that kubextend needs, and the roles that ``kubextend check --rbac`` prints."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -139,36 +138,20 @@ def test_the_roles_say_where_a_queue_without_a_namespace_has_its_lease_outside_o
         assert "queue.lease.namespace" not in known
 
 
-def limited_names(limits: str) -> set[str]:
-    """The names of service accounts that a policy of deploy/ limits."""
-    (condition, *_) = written(limits)[0]["spec"]["matchConditions"]
-    pattern = re.search(r"\^system:serviceaccount:[^']+", condition["expression"])
-    assert pattern is not None
-    names = ("kubextend", "kubextend-scheduler")
-    return {n for n in names if re.search(pattern[0], f"system:serviceaccount:any:{n}")}
-
-
 @pytest.mark.parametrize(
-    ("given", "limits"),
-    [
-        (parsed("queueSort", "PrioritySort"), "queue/limits.yaml"),
-        (parsed("queueSort", "PrioritySort", server={"lease": {}}), "queue/limits.yaml"),
-        (parsed(server={"lease": {}}), "service/leader/limits.yaml"),
-    ],
-    ids=["a queue", "a queue and a leader", "a leader"],
+    "given",
+    [parsed(), parsed("queueSort", "PrioritySort"), parsed(server={"lease": {}})],
+    ids=["a filter", "a queue", "a leader"],
 )
-def test_the_roles_say_which_policy_narrows_the_right_to_patch_pods_and_for_whom(
-    given: config.ExtenderConfiguration, limits: str
+def test_the_roles_say_which_policy_narrows_them_and_have_the_right_that_it_asks_for(
+    given: config.ExtenderConfiguration,
 ) -> None:
-    first, commands, *_ = roles(given).split("# Grant")
-    assert f"First apply deploy/{limits}:" in first
-    named = set(re.findall(r"kubextend(?:-scheduler)?(?= or |:)", first.partition("named")[2]))
-    assert named == limited_names(limits)
+    text = roles(given)
+    first, commands, *_ = text.split("# Grant")
+    assert "First apply deploy/service/limits.yaml:" in first
     assert "with deploy/second-scheduler the account is kubextend-scheduler" in commands
-
-
-def test_roles_without_the_right_to_patch_pods_name_no_policy() -> None:
-    assert roles(parsed()).startswith("# Grant")
+    cluster = rights(yaml.safe_load_all(text), "ClusterRole")
+    assert ("kubextend.dev", "podlimits", "obey", ()) in cluster
 
 
 def test_the_roles_are_for_the_namespace_of_the_pod_where_that_is_known() -> None:

@@ -33,6 +33,7 @@ from kubextend.config.scheduler_file import (
 )
 from kubextend.config.scheduler_plugin_args import ARGS
 from kubextend.config.scheduler_plugins import EXTENDED_POINTS, IN_TREE_PLUGINS
+from kubextend.framework.imports import PluginUnavailableError
 from kubextend.framework.known_plugins import KnownPlugins
 
 __all__ = ["validate"]
@@ -80,13 +81,14 @@ class _Catalog(Catalog):
         super().__init__(KnownPlugins.of(known, "kube-scheduler"))
         self._ours = ours
 
-    def hint(self, name: str, point: str | None = None) -> str:
+    def why_unavailable(self, name: str) -> PluginUnavailableError:
+        hint = suggestion(name, EXTENDED_POINTS, "plugins of kube-scheduler")
         if name in self._ours:
-            return "take it out here: kubextend runs it, and extenders calls kubextend"
-        if name in IN_TREE_PLUGINS:
-            return f"kube-scheduler {NEWEST} does not have it any more: take it out"
-        fitting = [each for each in EXTENDED_POINTS if point in {None, *EXTENDED_POINTS[each]}]
-        return suggestion(name, fitting, f"{point or 'kube-scheduler'} plugins")
+            hint = "take it out here: kubextend runs it, and extenders calls kubextend"
+        elif name in IN_TREE_PLUGINS:
+            hint = f"kube-scheduler {NEWEST} does not have it any more: take it out"
+        message = "kube-scheduler has no plugin of this name and does not start"
+        return PluginUnavailableError(message, hint)
 
 
 def _check_election(election: Election, findings: Findings) -> None:

@@ -494,7 +494,7 @@ DIFFERENCES: dict[str, tuple[dict[str, Any], Change, list[tuple[str, str, object
         [
             (
                 "profiles[0].plugins.filter.enabled[1].name",
-                'FilterPlugin "RdmaAware" does not exist',
+                "kube-scheduler has no plugin of this name and does not start",
                 "RdmaAware",
                 "take it out here",
             )
