@@ -34,6 +34,9 @@ entries that the patch does not name stay."""
 ONLY_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 """Value of an Accept header that asks the API to answer with an object's metadata only."""
 
+METADATA_LIST = ONLY_METADATA.replace("Metadata;", "MetadataList;")
+"""Value of an Accept header that asks the API to list the metadata of objects only."""
+
 
 def is_addressable(pod: Pod) -> bool:
     """Return whether a URL can address the pod: it has a UID, and a valid namespace and name."""

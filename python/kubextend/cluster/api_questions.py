@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kubextend.cluster.api_call import NOT_FOUND, Call, RefusedError, parsed_object
+from kubextend.cluster.api_call import METADATA_LIST, NOT_FOUND, Call, RefusedError, parsed_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,9 +27,6 @@ __all__ = [
 ]
 
 _CALL_S: Final = 10.0
-_METADATA_LIST: Final = (
-    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-)
 
 
 class Right(NamedTuple):
@@ -152,7 +149,7 @@ def list_node_names(cluster: Cluster, selector: str = "") -> frozenset[str]:
     Raises: ClusterError: the API refused, or did not answer.
     """
     query = {"labelSelector": selector} if selector else {}
-    call = Call("GET", "/api/v1/nodes", _CALL_S, query, accept=_METADATA_LIST)
+    call = Call("GET", "/api/v1/nodes", _CALL_S, query, accept=METADATA_LIST)
     items = _answer(cluster, call)["items"] or ()
     return frozenset(node["metadata"]["name"] for node in items)
 

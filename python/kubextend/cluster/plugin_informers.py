@@ -139,10 +139,10 @@ class _Followed:
     ) -> None:
         self.resource = resource
         self.store = ObjectStore(str(resource))
+        selector = resource.field_selector
+        kind = Kind(str(resource), resource.path, selector, metadata_only=bool(selector))
         self._reflector = (
-            None
-            if cluster is None
-            else Reflector(cluster, self.store, on_change, kind=Kind(str(resource), resource.path))
+            None if cluster is None else Reflector(cluster, self.store, on_change, kind=kind)
         )
         self._on_failure = on_failure
         self._not_started = not_started

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kubextend import core
-from kubextend.cluster.api_call import Call
 from kubextend.cluster.pending_pod_reflector import PENDING_PODS
 from kubextend.cluster.pod_reflector import PODS
 from kubextend.cluster.reflector import LIST_SILENCE_S, PAGE_ITEMS, Kind
@@ -64,10 +63,9 @@ class ListedPods:
 
 def _listed(cluster: Cluster, store: core.PodStore, kind: Kind) -> core.PodStore:
     relist = store.relist()
-    query = {"fieldSelector": kind.field_selector, "limit": str(PAGE_ITEMS)}
+    query = {"limit": str(PAGE_ITEMS)}
     while True:
-        call = Call("GET", kind.path, LIST_SILENCE_S, query)
-        page = relist.page(cluster.request(call))
+        page = relist.page(cluster.request(kind.call(LIST_SILENCE_S, query)))
         if not page.continue_token:
             break
         query["continue"] = page.continue_token

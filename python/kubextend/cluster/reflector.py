@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeV
 from kubextend.cluster.api_call import (
     FORBIDDEN,
     GONE,
+    METADATA_LIST,
     NOT_FOUND,
+    ONLY_METADATA,
     SERVER_ERROR,
     Call,
     RefusedError,
@@ -28,7 +30,7 @@ from kubextend.errors import ClusterError, WireError
 from kubextend.metrics import ScrapedCounter, ScrapedGauge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kubextend.cluster.client import Cluster
     from kubextend.cluster.stream import Stream
@@ -79,11 +81,21 @@ class Kind:
         noun: the plural name of the objects, for log lines.
         path: the API path of all objects of the kind.
         field_selector: selects the objects to list and watch; empty selects all.
+        metadata_only: whether only the metadata of the objects is wanted.
     """
 
     noun: str
     path: str
     field_selector: str = ""
+    metadata_only: bool = False
+
+    def call(self, timeout_s: float, query: Mapping[str, str], **more: Any) -> Call:
+        """Return the call that lists or watches the objects."""
+        if self.metadata_only:
+            more["accept"] = ONLY_METADATA if "watch" in query else METADATA_LIST
+        if self.field_selector:
+            query = {"fieldSelector": self.field_selector, **query}
+        return Call("GET", self.path, timeout_s, query, **more)
 
 
 NODES: Final = Kind("nodes", "/api/v1/nodes")
@@ -329,13 +341,13 @@ class Reflector(Generic[_Store]):
         self.stats.lists += 1
         self._listener.list_begins()
         relist = self._store.relist()
-        query = self._selected()
+        query = dict[str, str]()
         most_bytes = None
         if self._streaks.expired < PAGED_ATTEMPTS:
             query["limit"] = str(self._page_items)
             most_bytes = MOST_PAGE_BYTES
         while True:
-            call = Call("GET", self._kind.path, LIST_SILENCE_S, query, most_bytes=most_bytes)
+            call = self._kind.call(LIST_SILENCE_S, query, most_bytes=most_bytes)
             page = relist.page(self._cluster.request(call))
             self._heard()
             if not page.continue_token:
@@ -378,22 +390,18 @@ class Reflector(Generic[_Store]):
         return max(0.0, MIN_WATCH_S - lasted)
 
     def _open(self, version: str) -> Stream:
-        query = self._selected() | {
+        query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": version,
             "timeoutSeconds": str(self._rng.randint(*WATCH_S)),
         }
-        stream = self._cluster.stream(Call("GET", self._kind.path, WATCH_SILENCE_S, query))
+        stream = self._cluster.stream(self._kind.call(WATCH_SILENCE_S, query))
         with self._opening:
             self._stream = stream
             if self._stopped.is_set():
                 stream.shut()
         return stream
-
-    def _selected(self) -> dict[str, str]:
-        selector = self._kind.field_selector
-        return {"fieldSelector": selector} if selector else {}
 
     def _apply(self, lines: list[bytes]) -> None:
         """Apply a batch of watch events to the store.

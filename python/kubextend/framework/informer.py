@@ -33,6 +33,7 @@ _PLURAL: Final = re.compile(r"[a-z][a-z0-9]{0,62}")
 _VERSION: Final = re.compile(r"v[0-9]{1,3}((alpha|beta)[0-9]{1,3})?")
 _GROUP: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _GROUP_PARTS: Final = 3
+_SELECTED: Final = re.compile(r"([^?]*)(?:\?([A-Za-z.]+=[\w.-]+))?", re.ASCII)
 _NAMES_OF_TRUNCATED: Final = ("name", "namespace", "uid", "resourceVersion")
 
 
@@ -156,27 +157,33 @@ class Resource:
         group: the API group; "" for the core group.
         version: the version of the group.
         plural: the plural name of the resource, as in the API's paths.
+        field_selector: the value of a field that the objects have, of which only the metadata is
+            kept; empty: all objects, whole.
     """
 
     group: str
     version: str
     plural: str
+    field_selector: str = ""
 
     @classmethod
     def of(cls, name: str) -> Self:
         """Return the resource that a plugin's ``informers`` name.
 
         Args:
-            name: the plural of a resource of the core group, or ``group/version/plural``.
+            name: the plural of a resource of the core group, or ``group/version/plural``; a field
+                selector may follow, as in ``pods?status.phase=Succeeded``.
 
         Raises: KubextendError: the text has neither form.
         """
-        parts = name.split("/") if isinstance(name, str) else []
-        if len(parts) == 1 and _PLURAL.fullmatch(name):
-            return cls("", "v1", name)
+        found = _SELECTED.fullmatch(name) if isinstance(name, str) else None
+        resource, selector = found.groups("") if found else ("", "")
+        parts = resource.split("/")
+        if len(parts) == 1 and _PLURAL.fullmatch(resource):
+            return cls("", "v1", resource, selector)
         patterns = (_GROUP, _VERSION, _PLURAL)
         if len(parts) == _GROUP_PARTS and all(map(re.Pattern.fullmatch, patterns, parts)):
-            return cls(*parts)
+            return cls(parts[0], parts[1], parts[2], selector)
         message = (
             f"{name!r} names no resource: write the plural of a core resource, such as"
             ' "persistentvolumeclaims", or "group/version/plural", such as "apps/v1/deployments"'
@@ -191,7 +198,8 @@ class Resource:
 
     def __str__(self) -> str:
         """Return the name of the resource as in a plugin's ``informers``."""
-        return f"{self.group}/{self.version}/{self.plural}" if self.group else self.plural
+        name = f"{self.group}/{self.version}/{self.plural}" if self.group else self.plural
+        return f"{name}?{self.field_selector}" if self.field_selector else name
 
 
 class Owner(NamedTuple):

@@ -18,7 +18,7 @@ from kubextend.framework.handle import (
     Handle,
     HeldPods,
 )
-from kubextend.framework.informer import Informer, Owner, Resource
+from kubextend.framework.informer import Informer, Owner, Resource, UnwatchedInformer
 from kubextend.profile import WaitingPods
 from kubextend.testing.objects import (
     Manifest,
@@ -138,9 +138,12 @@ class ListedObjects:
     def of(self, resource: Resource, owner: Owner) -> Informer:
         """Return the informer of a resource for one plugin.
 
-        Raises: KeyError: no plugin of the test has the resource in its ``informers``.
+        Of a resource that no plugin of the test has in its ``informers``, nothing is watched.
         """
-        return self._informers.of(resource, owner)
+        try:
+            return self._informers.of(resource, owner)
+        except KeyError:
+            return UnwatchedInformer(resource)
 
     def why_not_synced(self, names: Iterable[str]) -> str:
         """Return which of the resources no plugin of the test declares; "" if there are none."""
@@ -148,7 +151,8 @@ class ListedObjects:
 
     def __contains__(self, resource: str) -> bool:
         """Return whether a plugin of the test has the resource in its ``informers``."""
-        return any(str(each.resource) == resource for each in self._informers)
+        path = Resource.of(resource).path
+        return any(each.resource.path == path for each in self._informers)
 
     def apply(self, event: str, resource: str, manifest: Manifest) -> None:
         """Apply a watch event to the objects, and call the functions of ``on_change``.
@@ -177,8 +181,12 @@ class ListedObjects:
             KeyError: no plugin of the test has the resource in its ``informers``.
             PluginError: an index function raised.
         """
-        store = {str(each.resource): each.store for each in self._informers}[resource]
-        store.apply(json.dumps({"type": event, "object": manifest}).encode())
+        if resource not in self:
+            raise KeyError(resource)
+        path = Resource.of(resource).path
+        for each in self._informers:
+            if each.resource.path == path:
+                each.store.apply(json.dumps(_shown(event, each.resource, manifest)).encode())
 
     def call_handlers(self) -> bool:
         """Call the functions of ``on_change`` with what they have not been told yet.
@@ -192,6 +200,18 @@ class ListedObjects:
 
 def _raised(error: PluginError) -> None:
     raise error
+
+
+def _shown(event: str, resource: Resource, manifest: Manifest) -> dict[str, Any]:
+    """Return the event of a watch of a resource, with a field selector if the resource has one."""
+    if not resource.field_selector:
+        return {"type": event, "object": manifest}
+    path, _, value = resource.field_selector.partition("=")
+    found: Any = manifest
+    for name in path.split("."):
+        found = found.get(name, {})
+    metadata = {"metadata": manifest["metadata"]}
+    return {"type": event if found == value else "DELETED", "object": metadata}
 
 
 @dataclass(frozen=True, slots=True)

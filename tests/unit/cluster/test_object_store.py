@@ -343,6 +343,7 @@ def test_an_object_that_a_list_shows_unchanged_is_the_same_and_no_change() -> No
     [
         ("persistentvolumeclaims", "/api/v1/persistentvolumeclaims"),
         ("apps/v1/deployments", "/apis/apps/v1/deployments"),
+        ("pods?status.phase=Succeeded", "/api/v1/pods"),
         (
             "scheduling.x-k8s.io/v1alpha1/podgroups",
             "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
