@@ -27,6 +27,7 @@ from kubextend.errors import TruncatedPodError
 from kubextend.framework.args_model import ArgsModel
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle, HeldPod
+from kubextend.framework.informer import KubeObject
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 
@@ -54,6 +55,9 @@ _LOOKS = 32
 # 45 MB of UIDs.
 _TURNED_AWAY = 4096
 _ALL_TURNED_AWAY = 32768
+_COMPLETED_PODS = "pods?status.phase=Succeeded"
+# For so many runs of groups, the deleted ones of their completed pods are counted: 10 MB.
+_RUNS = 32768
 # No namespace, label, scheduler name or UID of the API is longer.
 _LONGEST_NAME = 253
 
@@ -66,6 +70,9 @@ _UNLISTED = "pods of the pod group cannot be listed"
 
 _Key = tuple[str, str, str]
 """Scheduler name, namespace and name of a group."""
+
+_Run = tuple[str, str, str]
+"""Namespace and name of a group, and the value of the label that tells its runs apart."""
 
 _Decision = Callable[[HeldPod], None]
 """Allows or rejects a pod once Permit holds it."""
@@ -80,12 +87,16 @@ class GangArgs(ArgsModel):
             configuration allows for Permit.
         pod_group_backoff_seconds: for how many seconds every pod of a rejected group is rejected.
             Each rejection of the group in a row doubles the time, up to a minute.
+        run_label: the label whose value tells the runs of a group apart: completed pods count
+            towards the minimum of pods with the same value. Pods without the label have the same.
     """
 
     pod_group_label: str = Field(default="scheduling.x-k8s.io/pod-group", min_length=1)
     permit_waiting_time_seconds: int = Field(default=60, ge=1, le=900)
     # kube-scheduler retries pods rejected after Permit after 10 s; the first backoff is shorter.
     pod_group_backoff_seconds: float = Field(default=3.0, ge=0, le=9)
+    # The UID of the Job.
+    run_label: str = "batch.kubernetes.io/controller-uid"
 
 
 class CoschedulingArgs(GangArgs):
@@ -107,7 +118,8 @@ class _Gang:
 
     Attributes:
         key: scheduler name, namespace and name of the group.
-        min_available: the least number of pods that have to run together; None: not a valid number.
+        min_available: the least number of pods that have to run together, without those that have
+            completed; None: not a valid number.
     """
 
     key: _Key
@@ -187,8 +199,11 @@ class Gangs:
 
     name = ""
     needs_pods = True
+    informers: tuple[str, ...] = (_COMPLETED_PODS,)
 
-    def __init__(self, args: GangArgs, handle: Handle, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, args: GangArgs, handle: Handle, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._args = args
         self._handle = handle
         self._clock = clock
@@ -196,6 +211,11 @@ class Gangs:
         self._groups: OrderedDict[_Key, _Group] = OrderedDict()
         # The pods of each group as PreEnqueue listed them; only the thread of the queue reads this.
         self._gathering: OrderedDict[_Key, _Roster] = OrderedDict()
+        # Completed pods are on no node, and in no pod store.
+        self._completed = handle.informer(_COMPLETED_PODS)
+        self._completed.add_index("run", self._runs_of)
+        self._completed.on_change(self._completed_changed)
+        self._deleted: OrderedDict[_Run, int] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._left_one = False
         config = handle.configuration
@@ -279,22 +299,14 @@ class Gangs:
         if gang.min_available is None:
             return f"a valid number {self.no_minimum().detail}"
         group = self._group(gang.key)
-        there = len(self._roster(gang.key, group).there)
-        if there < gang.min_available:
-            more = gang.min_available - there
-            return (
-                f"{more} more pods of the pod group {name}: {there} of {gang.min_available} exist"
-            )
+        least, there = gang.min_available, len(self._roster(gang.key, group).there)
+        if there < least:
+            return f"{least - there} more pods of the pod group {name}: {there} of {least} exist"
         if (rest_s := group.denied_until_s - self._clock()) > 0:
             return f"the end of the rejection of the pod group {name}, in {rest_s:.0f} s"
         number = self._counted(gang.key, group)
-        more = gang.min_available - number
-        if more > 0:
-            return (
-                f"a node for {more} more pods of the pod group {name}: "
-                f"{number} of {gang.min_available} have one"
-            )
-        return ""
+        whose = f"more pods of the pod group {name}: {number} of {least} have one"
+        return f"a node for {least - number} {whose}" if number < least else ""
 
     def post_filter(
         self, state: CycleState, pod: core.Pod, rejections: Sequence[Rejection]
@@ -410,7 +422,45 @@ class Gangs:
 
     def _gang_of(self, pod: core.Pod) -> _Gang | None:
         key = self._key_of(pod)
-        return None if key is None else _Gang(key, self.minimum(pod, key[2]))
+        if key is None:
+            return None
+        least = self.minimum(pod, key[2])
+        return _Gang(key, least and max(least - self._completed_of(pod, key, least), 1))
+
+    def _completed_of(self, pod: core.Pod, key: _Key, min_available: int) -> int:
+        """Return how many pods of a pod's group and run have completed, and so are not replaced.
+
+        A completed pod that is deleted counts on. Without the label of runs, the deleted pods count
+        until no pod of the group is on a node. If as many as the minimum have completed by then,
+        the run has ended, and none of them counts for the next pods.
+        """
+        run = (*key[1:], pod.labels.get(self._args.run_label, ""))
+        listed = len(self._completed.by_index("run", run)) if self._completed.synced else 0
+        number = listed + self._deleted.get(run, 0)
+        if number and not run[2] and not self._listed(key, self._group(key)).bound:
+            self._deleted.pop(run, None)
+            return listed if listed < min_available else 0
+        return number
+
+    def _runs_of(self, pod: KubeObject) -> list[_Run]:
+        """Return the run of a completed pod; the list is empty if the pod does not count.
+
+        A pod that is deleted while it runs may end as a completed one does. Its owner replaces it
+        then, unless the owner is a Job.
+        """
+        metadata = pod["metadata"]
+        labels = metadata.get("labels") or {}
+        group = labels.get(self._args.pod_group_label, "")
+        run = labels.get(self._args.run_label, "")
+        counts = group and (run or "deletionTimestamp" not in metadata)
+        return [(metadata["namespace"], group, run)] if counts else []
+
+    def _completed_changed(self, before: KubeObject | None, now: KubeObject | None) -> None:
+        """Go on to count a completed pod that was deleted."""
+        for run in self._runs_of(before) if before is not None and now is None else ():
+            self._deleted[run] = self._deleted.pop(run, 0) + 1
+            if len(self._deleted) > _RUNS:
+                self._deleted.popitem(last=False)
 
     def _key_of(self, pod: core.Pod) -> _Key | None:
         if pod.scheduling_group:
@@ -429,17 +479,14 @@ class Gangs:
         kube-scheduler places the members of a PodGroup together, and binds each only after all have
         a node. A member that Permit holds back as well would only delay the others.
         """
-        if self._left_one:
-            return
-        self._left_one = True
-        name = f"{pod.namespace}/{pod.name}"
-        _LOGGER.warning(
-            'plugin "%s" leaves pods that name a PodGroup in spec.schedulingGroup to'
-            " kube-scheduler; the first one is %s",
-            self.name,
-            name,
-            extra={"plugin": self.name, "pod": name, "profile": pod.scheduler_name},
-        )
+        if not self._left_one:
+            self._left_one = True
+            name = f"{pod.namespace}/{pod.name}"
+            facts = {"plugin": self.name, "pod": name, "profile": pod.scheduler_name}
+            message = (
+                "%s leaves pods that have spec.schedulingGroup to kube-scheduler: %s is the first"
+            )
+            _LOGGER.warning(message, self.name, name, extra=facts)
 
     def _group(self, key: _Key) -> _Group:
         with self._lock:
@@ -450,22 +497,20 @@ class Gangs:
         return group
 
     def _forget_one(self) -> None:
-        """Forget the group that was asked for the longest ago, unless it is in use."""
+        """Forget the group that was asked for the longest ago, unless it is in use.
+
+        A group is in use while its pods are being bound, or are rejected for a time.
+        """
         # One look at all assumed pods is enough, and takes the longest.
         assumed = self._handle.assumed_pods()
         # The group that was asked for last stays.
         for _ in range(min(_LOOKS, len(self._groups) - 1)):
-            key = next(iter(self._groups))
-            if not self._is_in_use(self._groups[key], assumed):
+            key, group = next(iter(self._groups.items()))
+            is_rejected = self._clock() < group.denied_until_s
+            if not (group.waiting or is_rejected) and assumed.isdisjoint(group.permitted):
                 del self._groups[key]
                 return
             self._groups.move_to_end(key)
-
-    def _is_in_use(self, group: _Group, assumed: frozenset[str]) -> bool:
-        """Return whether pods of a group are being bound, or its pods are rejected for a time."""
-        if group.waiting or self._clock() < group.denied_until_s:
-            return True
-        return not assumed.isdisjoint(group.permitted)
 
     def _members(self, key: _Key) -> list[core.Pod]:
         """Return the pods of a group that run, or that kube-scheduler may place in this profile.
@@ -529,11 +574,10 @@ class Gangs:
 
         Return False if the pods cannot be listed, because one of them is kept without labels.
         """
-        gang = self._gang_of(pod)
-        if gang is None or gang.min_available is None:
-            return False
         with suppress(TruncatedPodError):
-            return self._is_complete(key, gang.min_available, group)
+            gang = self._gang_of(pod)
+            if gang is not None and gang.min_available is not None:
+                return self._is_complete(key, gang.min_available, group)
         return False
 
     def _roster(self, key: _Key, group: _Group) -> _Roster:
@@ -765,25 +809,18 @@ class Coscheduling(Gangs):
     name = "Coscheduling"
     Args = CoschedulingArgs
 
-    def __init__(
-        self,
-        args: CoschedulingArgs,
-        handle: Handle,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        super().__init__(args, handle, clock)
-        self._min_available_key = args.min_available_key
+    _args: CoschedulingArgs
 
     def minimum(self, pod: core.Pod, group: str) -> int | None:
         """Return the number in the pod's label or annotation; None if there is no valid number."""
         del group
-        key = self._min_available_key
+        key = self._args.min_available_key
         text = pod.labels.get(key) or pod.annotations.get(key) or ""
         return int(text) if _NUMBER.fullmatch(text) else None
 
     def no_minimum(self) -> Status:
         """Return the rejection of a pod without a valid number."""
-        return Status.unresolvable(_NO_NUMBER, f"in {self._min_available_key}")
+        return Status.unresolvable(_NO_NUMBER, f"in {self._args.min_available_key}")
 
 
 def _number_on(pods: core.PodSnapshot | None, node: str, uids: set[str]) -> int:

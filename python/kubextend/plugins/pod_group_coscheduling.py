@@ -41,7 +41,7 @@ class PodGroupCoscheduling(Gangs):
 
     name = "PodGroupCoscheduling"
     Args = GangArgs
-    informers = (POD_GROUPS,)
+    informers = (POD_GROUPS, *Gangs.informers)
 
     def __init__(
         self, args: GangArgs, handle: Handle, clock: Callable[[], float] = time.monotonic
@@ -71,12 +71,14 @@ class PodGroupCoscheduling(Gangs):
         """Return a rejection if the group is too small, was rejected, or lacks resources."""
         self._scheduler_name = pod.scheduler_name
         rejected = super().pre_filter(state, pod, nodes)
-        key = self._key_of(pod)
-        if rejected is not None or key is None:
+        gang = self._gang_of(pod)
+        if rejected is not None or gang is None:
             return rejected
-        rejected = self._without_resources(pod, key[2], state)
+        # Where pods of the group have completed, the others need less than minResources.
+        if gang.min_available == self.minimum(pod, gang.key[2]):
+            rejected = self._without_resources(pod, gang.key[2], state)
         if rejected is not None:
-            self._turn_away(self._group(key), pod)
+            self._turn_away(self._group(gang.key), pod)
         return rejected
 
     def _without_resources(self, pod: core.Pod, group: str, state: CycleState) -> Status | None:

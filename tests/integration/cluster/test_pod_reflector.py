@@ -335,7 +335,7 @@ def test_a_pod_that_is_deleted_or_bound_is_not_remembered(
         decisions.add(pod, VerbCall("filter"))
     built.follow()
     try:
-        until(lambda: api.counts["watch"] == 2)
+        until(lambda: api.counts["watch"] == 3)
         api.delete_pod("goes")
         api.bind_pod("bound")
         until(lambda: len(unplaced) == 1)

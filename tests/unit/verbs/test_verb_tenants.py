@@ -10,6 +10,7 @@ from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.metrics import Metrics
 from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs
 from kubextend.profile import BindingPlugins, PluginLimits, Profile, Profiles, WaitingPods
+from kubextend.testing.stand_ins import ListedObjects
 from kubextend.verbs import Verbs
 from make_verbs import make_verbs
 
@@ -22,7 +23,8 @@ TOO_MANY = {f"k{number}": "v" for number in range(5000)}
 
 def verbs_with_gangs(pods: Pods) -> Verbs:
     waiting, watched = WaitingPods(), Watched().listing(node("n"))
-    handle = Handle(waiting, ClusterPorts(nodes=watched, pods=pods))
+    informers = ListedObjects(Coscheduling.informers)
+    handle = Handle(waiting, ClusterPorts(nodes=watched, pods=pods, informers=informers))
     gangs = Coscheduling(CoschedulingArgs(), handle)
     profile = Profile(
         "default-scheduler",
@@ -35,6 +37,7 @@ def verbs_with_gangs(pods: Pods) -> Verbs:
         Profiles.of([profile]),
         watched=watched,
         pods=pods,
+        informers=informers,
         metrics=Metrics(),
         waiting_pods=waiting,
         limits=PluginLimits(Clock()),
