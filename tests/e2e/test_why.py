@@ -27,6 +27,7 @@ from .queue_policies import GATE, gates, install_queue
 from .queue_stack import NAMESPACE as LEASE_NAMESPACE
 from .queue_stack import forget_lease
 from .stack import PLUGIN_FOLDER, Mode, Stack, grant_needed, profile, run_kubextend
+from .versions import KUBE
 from .workbench import until
 
 TOKEN = "reads-and-decides-nothing"
@@ -258,6 +259,12 @@ CASES = {
             ]
         },
     ),
+    "resource-claim": Case(
+        "a ResourceClaim does not exist",
+        Cause.OBJECT_MISSING,
+        "the ResourceClaim absent does not exist",
+        spec={"resourceClaims": [{"name": "device", "resourceClaimName": "absent"}]},
+    ),
     "other-gate": Case(
         "another controller's gate",
         Cause.OTHER_GATE,
@@ -284,6 +291,9 @@ CASES = {
         scheduler="volcano",
     ),
 }
+if KUBE < "1.34":
+    # ResourceClaims are behind a feature gate.
+    del CASES["resource-claim"]
 AT_ANY_TIME = list(CASES)
 
 # Causes that need a moment of their own: a test for each of them is below.
