@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 import orjson
 from starlette.applications import Starlette
@@ -176,13 +176,17 @@ class Application(Starlette):
         self.in_flight = in_flight
         self._endpoints = endpoints
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
-        """Return the coroutine that answers one request, from the verb's endpoint or Starlette."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request by the verb's endpoint or by Starlette.
+
+        ASGI servers take an application whose ``__call__`` is no coroutine function for ASGI 2.
+        """
         if scope["type"] == "http" and scope["method"] == "POST" and not scope.get("root_path"):
             endpoint = self._endpoints.get(scope["path"])
             if endpoint is not None and not self.user_middleware:
-                return endpoint(scope, receive, send)
-        return super().__call__(scope, receive, send)
+                await endpoint(scope, receive, send)
+                return
+        await super().__call__(scope, receive, send)
 
 
 def _refusal(request: Request, error: HTTPException) -> Response:
