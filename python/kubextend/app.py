@@ -16,25 +16,17 @@ from urllib.parse import urlsplit
 from starlette.routing import Route
 
 from kubextend import __version__, cluster, core
-from kubextend.config import ExtenderConfiguration, ResolvedProfile, model
+from kubextend.config import ExtenderConfiguration, model
 from kubextend.decisions import DecisionReader, ServerFacts
 from kubextend.errors import ConfigError, Issue, KubextendError
-from kubextend.framework.handle import (
-    MAX_POD_BYTES,
-    NO_CLUSTER,
-    ClusterPorts,
-    Handle,
-    InThread,
-)
+from kubextend.framework.handle import MAX_POD_BYTES, NO_CLUSTER, ClusterPorts, InThread
 from kubextend.framework.informer import Resource
-from kubextend.framework.plugin import Plugin
-from kubextend.metrics import Metrics, PluginRegistry, Registries, ScrapedGauge
-from kubextend.profile import PluginStarts, Profile, WaitingPods
-from kubextend.profile.stops import stop_async, stop_plugin, stop_sync, stops_async
+from kubextend.metrics import Metrics, ScrapedGauge
+from kubextend.profile import PluginStarts, WaitingPods
+from kubextend.profile.stops import stop_async, stop_sync, stops_async
 from kubextend.profile.threads import THREADS
 from kubextend.queue import SchedulingQueue
 from kubextend.queue_controller import QueueController
-from kubextend.reload import ConfigurationFile, Reloader
 from kubextend.server import (
     Access,
     ApiThreads,
@@ -57,13 +49,7 @@ from kubextend.server import (
     waiting_pod_routes,
 )
 from kubextend.verbs import Verbs
-from kubextend.verbs.build_verbs import (
-    build_verbs,
-    handle_of,
-    memory_of,
-    profile_of,
-    waiting_pods_of,
-)
+from kubextend.verbs.build_verbs import build_verbs, memory_of, waiting_pods_of
 from kubextend.verbs.filter_outside_request import looking_again
 from kubextend.verbs.kept_between_calls import NODE_STORE
 from kubextend.verbs.plugin_failure_reports import Failures
@@ -348,7 +334,6 @@ class App:
     _workers: ApiThreads = field(repr=False)
     _cluster: _ClusterSide | None = field(repr=False)
     _queue: QueueController | None = field(repr=False)
-    _reloader: Reloader | None = field(repr=False)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -377,16 +362,13 @@ class App:
     async def start(self) -> None:
         """Start every plugin, repeat failed starts until all succeed, then start the queue.
 
-        The replica stands for election once its plugins are started. From then on, the configured
-        profiles follow the configuration file, until the task is cancelled.
+        The replica stands for election once its plugins are started.
         """
         if self._leader is not None:
             self._leader.start()
         await self._starts.run()
         if self._queue is not None:
             await asyncio.to_thread(self._queue.start)
-        if self._reloader is not None:
-            await self._reloader.watch()
 
     @property
     def _leader(self) -> cluster.Leader | None:
@@ -401,7 +383,8 @@ class App:
 
         A ``stop`` that takes longer than ten seconds is given up.
         """
-        stops = [stop_async(plugin) for plugin in self._plugins() if stops_async(plugin)]
+        plugins = self.verbs.profiles.plugins
+        stops = [stop_async(plugin) for plugin in plugins if stops_async(plugin)]
         await asyncio.gather(*stops)
 
     def stop(self) -> None:
@@ -413,36 +396,18 @@ class App:
             self._leader.stop()
         if self._queue is not None:
             self._queue.stop()
-        for plugin in self._plugins():
+        for plugin in self.verbs.profiles.plugins:
             if not stops_async(plugin):
                 stop_sync(plugin)
         if self._cluster is not None:
             self._cluster.stop()
 
-    def _plugins(self) -> list[Plugin]:
-        """Return the plugins in use, and those of replaced profiles that are not stopped yet."""
-        retired = [] if self._reloader is None else self._reloader.retired
-        return [
-            *self.verbs.profiles.plugins,
-            *(plugin for profile in retired for plugin in profile.plugins),
-        ]
 
-
-def _told_of_refusals(side: _ClusterSide | None) -> Callable[[str], None]:
-    """Return what writes an Event on this process's own pod; outside of a pod nobody is told."""
-    pod = cluster.own_pod_reference()
-    if side is None or pod is None:
-        return lambda _: None
-    return partial(side.events.configuration_refused, pod)
-
-
-def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) -> App:
+def build(config: ExtenderConfiguration) -> App:
     """Build the server that a configuration describes, without starting it.
 
     Args:
         config: a loaded and checked configuration.
-        file: the file of the configuration, whose changes the server follows; None: it follows
-            none.
 
     Raises:
         ClusterError: there are no usable credentials for the API.
@@ -463,19 +428,7 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
     # No request counts memory that waits for the next one, so that it has a limit of its own.
     pool = core.BodyPool(max_idle_bytes=config.server.max_in_flight_bytes // 2)
     memory = replace(memory_of(config, ports, metrics, waiting_pods=waiting_pods), pool=pool)
-    handle = handle_of(config, ports, memory, metrics)
-    verbs = build_verbs(
-        config, ports, memory=memory, metrics=metrics, not_started=not_started, handle=handle
-    )
-    make = partial(_remade, handle=handle)
-    tell = _told_of_refusals(side)
-    reloader = (
-        None if file is None else Reloader(config, file, verbs, make, stop_plugin, metrics, tell)
-    )
-
-    def in_use() -> ExtenderConfiguration:
-        return config if reloader is None else reloader.config
-
+    verbs = build_verbs(config, ports, memory=memory, metrics=metrics, not_started=not_started)
     starts = PluginStarts(
         verbs.profiles.plugins,
         verbs.limits,
@@ -498,7 +451,7 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
             side.leader.resign()
 
     health = Health(checks, alive, let_go)
-    _tell(metrics, in_use, waiting_pods, workers, side)
+    _tell(metrics, config, waiting_pods, workers, side)
     app: App
 
     def running() -> AbstractAsyncContextManager[None]:
@@ -511,11 +464,11 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
         limits=Limits(config.server.max_body_bytes, config.server.max_in_flight_bytes),
         more_routes=[
             *_waiting_pod_routes(config, waiting_pods, metrics),
-            *_decision_routes(config, verbs, queue, in_use, None if side is None else side.leader),
+            *_decision_routes(config, verbs, queue, None if side is None else side.leader),
         ],
         running=running,
     )
-    app = App(asgi, verbs, health, metrics, starts, workers, side, queue, reloader)
+    app = App(asgi, verbs, health, metrics, starts, workers, side, queue)
     return app
 
 
@@ -537,7 +490,7 @@ _INFO: Final[tuple[ScrapedGauge[ExtenderConfiguration], ...]] = (
 
 def _tell(
     metrics: Metrics,
-    in_use: Callable[[], ExtenderConfiguration],
+    config: ExtenderConfiguration,
     waiting_pods: WaitingPods,
     workers: ApiThreads,
     side: _ClusterSide | None,
@@ -545,7 +498,7 @@ def _tell(
     """Add what the parts of a server count to every scrape of the metrics."""
     metrics.scrape(waiting_pods.METRICS, lambda: waiting_pods)
     metrics.scrape(THREADS, workers.use, pool="api")
-    metrics.scrape(_INFO, in_use)
+    metrics.scrape(_INFO, lambda: config)
     if side is not None:
         side.tell(metrics)
 
@@ -626,26 +579,19 @@ def create_app(config: ExtenderConfiguration) -> Application:
     return build(config).asgi
 
 
-def serve(
-    config: ExtenderConfiguration,
-    announce: Callable[[str], None] | None = None,
-    *,
-    file: ConfigurationFile | None = None,
-) -> None:
+def serve(config: ExtenderConfiguration, announce: Callable[[str], None] | None = None) -> None:
     """Answer kube-scheduler's requests until SIGTERM or Ctrl-C.
 
     Args:
         config: a loaded and checked configuration.
         announce: called with the URL of the verbs once the server accepts connections; None: print
             ``listening on URL``.
-        file: the file of the configuration, whose changes the server follows; None: it follows
-            none.
 
     Raises: KubextendError: there are no credentials, a plugin cannot be made, the address is taken,
     or a file of certificates or tokens is unusable.
     """
     keep_freed_memory()
-    app = build(config, file)
+    app = build(config)
     if app.verbs.run_python or config.queues:
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
     server = config.server
@@ -759,30 +705,6 @@ def memory_warning(in_flight_bytes: int, limit_bytes: int | None) -> str:
     )
 
 
-def _remade(
-    config: ExtenderConfiguration,
-    resolved: ResolvedProfile,
-    registries: Registries,
-    *,
-    handle: Handle,
-) -> Profile:
-    """Make a profile of a changed configuration, for a server that runs already.
-
-    Args:
-        config: the changed configuration.
-        resolved: the profile.
-        registries: gets the registries for the metrics of the profile's plugins.
-        handle: the Handle of the configuration in use.
-    """
-    name = resolved.scheduler_name
-    registries.update({(plugin, name): PluginRegistry() for plugin in resolved.args})
-    changed = handle.for_configuration(config, lambda owner: registries[owner.plugin, name])
-    profile = profile_of(config, resolved, changed)
-    if profile.plugins_in_python:
-        sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    return profile
-
-
 def _waiting_pod_routes(
     config: ExtenderConfiguration, waiting_pods: WaitingPods, metrics: Metrics
 ) -> list[Route]:
@@ -803,7 +725,6 @@ def _decision_routes(
     config: ExtenderConfiguration,
     verbs: Verbs,
     queue: QueueController | None,
-    in_use: Callable[[], ExtenderConfiguration],
     leader: cluster.Leader | None,
 ) -> list[Route]:
     readers = config.server.decisions
@@ -821,7 +742,7 @@ def _decision_routes(
         not_ready,
         verbs.limits.breakers.health,
         config.queue.gate if config.queues else "",
-        lambda: in_use().sha256,
+        config.sha256,
         lambda: None if queue is None else (queue.election.leads, queue.counts()),
         lambda uid: "" if queue is None else queue.runner.why_waiting(uid),
         lambda: 0.0 if leader is None else leader.leads_since_s,

@@ -5,7 +5,6 @@ import the plugins that entry points name.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +15,7 @@ from kubextend import config
 from kubextend.framework.known_plugins import Announcement, KnownPlugins
 from kubextend.plugins import IN_TREE
 
-__all__ = ["ENTRY_POINT_GROUP", "File", "known_plugins", "load"]
+__all__ = ["ENTRY_POINT_GROUP", "known_plugins", "load"]
 
 ENTRY_POINT_GROUP: Final = "kubextend.plugins"
 
@@ -63,34 +62,6 @@ def load(
     """
     known = known_plugins(given)
     return config.load(path, known=known, overrides=overrides, runs_here=runs_here)
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """A configuration file that a running server reads again when it changes.
-
-    Attributes:
-        path: the path of the file.
-        overrides: values that override those of the file, by path, as ``{"server.port": 9000}``.
-    """
-
-    path: Path
-    overrides: Mapping[str, JsonValue]
-
-    def read(self) -> bytes:
-        """Return the bytes of the file as it is now.
-
-        Raises: ConfigError: the file cannot be read.
-        """
-        return config.read_file(self.path)[0]
-
-    def load(self, data: bytes) -> config.ExtenderConfiguration:
-        """Check the configuration in bytes that were read from the file, and return it.
-
-        Raises: ConfigError: the configuration cannot run; the error has all issues of the file.
-        """
-        tree = config.read_document(data, str(self.path))
-        return config.parse(tree, known=known_plugins(), overrides=self.overrides)
 
 
 def _announced() -> Iterator[Announcement]:

@@ -31,7 +31,6 @@ __all__ = [
     "HistogramFamily",
     "Metrics",
     "PluginRegistry",
-    "Registries",
     "ScrapedCounter",
     "ScrapedGauge",
     "exponential",
@@ -203,8 +202,6 @@ class Metrics:
         registry: the registry of all metrics, also of plugins' own.
         plugin_registry: (plugin, profile) -> registry for the plugin's own metrics, to which every
             scrape adds the labels ``plugin`` and ``profile``.
-        replace_plugin_registries: makes scrapes collect the registries of a changed configuration,
-            in place of others.
     """
 
     def __init__(self) -> None:
@@ -213,7 +210,6 @@ class Metrics:
         of_plugins = _PluginRegistries()
         self.registry.register(of_plugins)
         self.plugin_registry = of_plugins.of
-        self.replace_plugin_registries = of_plugins.replace
         self._lock = threading.Lock()
         self._families: dict[str, Counter] = {}
         self._counters: dict[tuple[str, ...], Counter] = {}
@@ -296,10 +292,6 @@ class PluginRegistry(CollectorRegistry):
         super().register(collector)
 
 
-Registries: TypeAlias = dict[tuple[str, str], PluginRegistry]
-"""(plugin, profile) -> the registry of a plugin instance."""
-
-
 class _PluginRegistries(Collector):
     """Collects the metrics of all plugin instances, with the labels ``plugin`` and ``profile``.
 
@@ -308,7 +300,8 @@ class _PluginRegistries(Collector):
     """
 
     def __init__(self) -> None:
-        self._registries: Registries = {}
+        # (plugin, profile) -> the registry of a plugin instance.
+        self._registries: dict[tuple[str, str], PluginRegistry] = {}
         self._warned: set[str] = set()
 
     def of(self, plugin: str, profile: str) -> CollectorRegistry:
@@ -319,16 +312,6 @@ class _PluginRegistries(Collector):
             profile: the name of the profile.
         """
         return self._registries.setdefault((plugin, profile), PluginRegistry())
-
-    def replace(self, gone: Collection[str], new: Registries) -> None:
-        """Collect from the registries of other plugin instances from now on.
-
-        Args:
-            gone: the profiles whose instances are replaced.
-            new: the registries of the new instances.
-        """
-        kept = {key: each for key, each in self._registries.items() if key[1] not in gone}
-        self._registries = kept | new
 
     def collect(self) -> Iterator[Metric]:
         families: dict[str, Metric] = {}

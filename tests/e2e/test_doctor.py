@@ -185,10 +185,6 @@ def the_client_certificate_is_of_another(setting: Setting) -> None:
     tls["certFile"], tls["keyFile"] = str(pair.cert), str(pair.key)
 
 
-def another_configuration_runs(setting: Setting) -> None:
-    setting.config["extender"]["maxHeldPods"] = 7
-
-
 def a_verb_is_not_served(setting: Setting) -> None:
     setting.config["profiles"][0]["plugins"] = {
         "filter": {"enabled": [{"name": "HighCommPodFilter"}]}
@@ -293,7 +289,6 @@ PLANTED: list[tuple[Callable[[Setting], None], str, str]] = [
     (the_name_is_not_in_the_certificate, "server-reachable", "Hostname mismatch"),
     (the_authority_is_another, "server-reachable", "the certificate is refused"),
     (the_client_certificate_is_of_another, "server-reachable", "no answer"),
-    (another_configuration_runs, "server-configuration", "another configuration"),
     (a_verb_is_not_served, "server-verbs", "prioritize"),
     (nobody_answers_at_the_api, "api-reachable", "no answer"),
     (queued, "rights-missing", "may not patch pods"),

@@ -264,18 +264,12 @@ def test_the_verbs_go_to_the_leader_and_health_is_that_of_every_replica() -> Non
     assert leads == everyone | {"kubextend.dev/leader": "true"}
 
 
-@pytest.mark.parametrize("place", ["second-scheduler", "service"])
-def test_a_replica_knows_its_pod(place: str) -> None:
-    (deployment,) = documents(DEPLOY / place / "deployment.yaml")
+def test_a_replica_knows_its_pod() -> None:
+    (deployment,) = documents(DEPLOY / "service/deployment.yaml")
     template = deployment["spec"]["template"]
-    containers = [*template["spec"].get("initContainers", []), *template["spec"]["containers"]]
-    (container,) = [each for each in containers if each["name"] == "kubextend"]
+    (container,) = template["spec"]["containers"]
     paths = {each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in container["env"]}
-    assert paths == {
-        "POD_NAME": "metadata.name",
-        "POD_NAMESPACE": "metadata.namespace",
-        "POD_UID": "metadata.uid",
-    }
+    assert paths == {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
     # The label is no label of the template: all replicas would have it.
     assert "kubextend.dev/leader" not in template["metadata"]["labels"]
 

@@ -38,7 +38,6 @@ from kubextend.doctor.configuration_checks import kube_version, scheduler_file
 from kubextend.doctor.server_checks import (
     certificate_end,
     reachable,
-    same_configuration,
     verbs_served,
 )
 from kubextend.framework.known_plugins import KnownPlugins
@@ -477,19 +476,6 @@ def test_a_verb_that_is_served_or_missing_against_the_configuration_is_told(
     ]
 
 
-@pytest.mark.parametrize(("compiles", "follows"), [(False, True), (True, False)])
-def test_another_configuration_is_followed_only_where_no_rule_is_compiled(
-    compiles: bool, follows: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = 'kubextend_configuration_info{sha256="0"} 1\n'
-    monkeypatch.setattr(server_checks, "_answer", lambda *_: (200, page))
-    given = loaded(tmp_path)
-    [problem] = same_configuration(with_admission(given) if compiles else Examined(given))
-    assert ("takes over changed profiles by itself" in problem.hint) is follows
-    assert ("does not follow its file" in problem.hint) is not follows
-    assert "--host, --port or --kubeconfig has another hash" in problem.hint
-
-
 def test_credentials_of_serve_alone_are_told_to_be_missing_in_the_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -537,7 +523,7 @@ def test_what_a_server_that_does_not_answer_would_show_is_not_said_to_be_well(
 ) -> None:
     found = {each.check: each for each in examine(unreachable(tmp_path))}
     assert found["server-reachable"].verdict is Verdict.ERROR
-    for check in ("server-ready", "server-verbs", "server-configuration"):
+    for check in ("server-ready", "server-verbs"):
         assert found[check].verdict is Verdict.SKIPPED
         assert "no answer: Connection refused" in found[check].message
 

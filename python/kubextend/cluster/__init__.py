@@ -38,7 +38,6 @@ from kubextend.cluster.reflector import Reflector
 from kubextend.cluster.ungater import Fate, Ungater, ungate
 from kubextend.cluster.waiting_pod_marker import WaitingPodMarker
 from kubextend.errors import ClusterError
-from kubextend.framework.events import Regarding
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -79,7 +78,6 @@ __all__ = [
     "missing_rights",
     "own_namespace",
     "own_pod",
-    "own_pod_reference",
     "pod_events",
     "port_of_pod",
     "read_manifest",
@@ -116,15 +114,6 @@ def own_pod() -> PodName:
         )
         raise ClusterError(message)
     return PodName(namespace, name)
-
-
-def own_pod_reference() -> Regarding | None:
-    """Return the reference to the pod that this process runs in, for Events about the pod.
-
-    Returns: None if the environment does not have the pod's namespace, name and UID.
-    """
-    names = own_namespace() or "", os.environ.get("POD_NAME", ""), os.environ.get("POD_UID", "")
-    return Regarding("v1", "Pod", *names) if all(names) else None
 
 
 def unconnected_client() -> ApiClient:

@@ -35,7 +35,6 @@ from kubextend.cluster.write_queue import (
     writes_counted,
 )
 from kubextend.framework.events import PluginEvent, Regarding
-from kubextend.framework.informer import Owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -154,18 +153,6 @@ class EventRecorder:
             why: the reason, one sentence.
         """
         self._write(f"{pod.uid} set aside", pod, set_aside(why))
-
-    def configuration_refused(self, pod: Regarding, why: str) -> None:
-        """Queue an Event on the pod of kubextend that refuses its changed configuration file.
-
-        The call never waits and never raises.
-
-        Args:
-            pod: the pod that this process runs in.
-            why: the reason, a sentence for each mistake.
-        """
-        reason, action = "ConfigurationRefused", "Reloading"
-        self.record(PluginEvent(Owner(CONTROLLER), pod, "Warning", reason, action, why))
 
     def record(self, event: PluginEvent) -> None:
         """Queue an Event of a plugin, or count it in an earlier one; never wait or raise.

@@ -17,7 +17,6 @@ from kubextend.config.model import (
     VerbName,
     WaitingPods,
 )
-from kubextend.config.yaml_document import read_document, read_file
 
 __all__ = [
     "DEFAULT",
@@ -33,6 +32,4 @@ __all__ = [
     "WaitingPods",
     "load",
     "parse",
-    "read_document",
-    "read_file",
 ]

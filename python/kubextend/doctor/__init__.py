@@ -26,13 +26,7 @@ from kubextend.doctor.configuration_checks import (
 )
 from kubextend.doctor.examined import Examined
 from kubextend.doctor.finding import Check, Finding, Verdict
-from kubextend.doctor.server_checks import (
-    certificate_end,
-    reachable,
-    ready,
-    same_configuration,
-    verbs_served,
-)
+from kubextend.doctor.server_checks import certificate_end, reachable, ready, verbs_served
 from kubextend.errors import ConfigError, KubextendError
 
 __all__ = ["CHECKS", "Check", "Examined", "Finding", "Verdict", "examine"]
@@ -53,7 +47,6 @@ CHECKS: Final = (
     Check("server-certificate", "when kubextend's certificate ends", certificate_end, True),
     Check("server-ready", "the conditions of /readyz", ready, True),
     Check("server-verbs", "the verbs that the running kubextend serves", verbs_served, True),
-    Check("server-configuration", "the configuration that runs", same_configuration, True),
     Check("api-reachable", "the Kubernetes API with kubextend's credentials", api_reachable, True),
     Check("clock", "this machine's clock beside kube-apiserver's", clock),
     Check("admission-policies", "the policies that put compiled rules on pods", admission_policies),

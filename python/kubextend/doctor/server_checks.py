@@ -13,14 +13,11 @@ from kubextend.doctor.examined import Examined
 from kubextend.doctor.finding import Problem, error, skipped, warning
 from kubextend.errors import KubextendError
 
-__all__ = ["certificate_end", "reachable", "ready", "same_configuration", "verbs_served"]
+__all__ = ["certificate_end", "reachable", "ready", "verbs_served"]
 
 _TIMEOUT_S: Final = 5.0
 _WARN_S: Final = 7 * 86_400.0
 _MOST_BYTES: Final = 16 * 1024 * 1024
-_CONFIGURATION: Final = re.compile(
-    r'^kubextend_configuration_info\{sha256="(\w+)"\} 1', re.MULTILINE
-)
 # kubextend makes such a line at its start, for each verb that it serves.
 _SERVED: Final = re.compile(
     r'^kubextend_verb_requests_total\{result="unknown_scheduler",verb="(\w+)"\}', re.MULTILINE
@@ -31,18 +28,6 @@ _RESTART: Final = (
     "the same option"
 )
 _RESTART_COMPILED: Final = "restart kubextend with this configuration and --with-admission"
-_FOLLOWS: Final = (
-    "give the file that kubextend runs with; it takes over changed profiles by itself, and its log "
-    "says which file it refused and why; anything else needs a restart"
-)
-_FOLLOWS_NOT: Final = (
-    "restart kubextend, or give the file that it runs with: with --with-admission it does not "
-    "follow its file"
-)
-_OTHER_HASH: Final = (
-    "; a server that was started with --host, --port or --kubeconfig has another hash, unless "
-    "these values are in the file"
-)
 
 
 class _UnreachableError(KubextendError):
@@ -89,7 +74,7 @@ def verbs_served(examined: Examined) -> Iterator[Problem]:
     """Look whether kubextend serves each verb that the configuration needs, and no other."""
     # A request for a verb would count as one of kube-scheduler's that kubextend refuses.
     _status, text = _answer(examined, "/metrics")
-    if _CONFIGURATION.search(text) is None:
+    if "kubextend_configuration_info{" not in text:
         return
     served = set(_SERVED.findall(text))
     for verb in ("filter", "prioritize", "preempt", "bind"):
@@ -98,17 +83,6 @@ def verbs_served(examined: Examined) -> Iterator[Problem]:
             message = f"the kubextend that runs {said} {verb}, other than the configuration says"
             hint = _RESTART if examined.rules is None else _RESTART_COMPILED
             yield error(message, hint)
-
-
-def same_configuration(examined: Examined) -> Iterator[Problem]:
-    """Look whether kubextend runs with this configuration, by the hash in its metrics."""
-    _status, text = _answer(examined, "/metrics")
-    if (found := _CONFIGURATION.search(text)) is None:
-        return
-    if found[1] != examined.config.sha256:
-        message = "the kubextend that runs has another configuration than this one"
-        hint = _FOLLOWS if examined.rules is None else _FOLLOWS_NOT
-        yield warning(message, f"{hint}{_OTHER_HASH}")
 
 
 def _answer(examined: Examined, path: str) -> tuple[int, str]:

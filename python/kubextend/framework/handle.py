@@ -313,22 +313,6 @@ class Handle:
         self._informers: frozenset[str] | None = None
         self._belongs_to(Owner(""))
 
-    def for_configuration(
-        self,
-        configuration: "ExtenderConfiguration",
-        registries: Callable[[Owner], CollectorRegistry],
-    ) -> "Handle":
-        """Return a Handle for the plugins of a changed configuration.
-
-        Args:
-            configuration: the changed configuration, an ``ExtenderConfiguration``.
-            registries: returns the registry for the metrics of one plugin instance.
-        """
-        changed = copy(self)
-        changed.configuration = configuration
-        changed._registries = registries  # noqa: SLF001  of the same class
-        return changed
-
     def in_profile(self, profile: str) -> "Handle":
         """Return the Handle from which those of a profile's plugins are made.
 

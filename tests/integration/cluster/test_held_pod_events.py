@@ -8,18 +8,14 @@ import pytest
 from cluster_world import Clock, Held, unlabelled
 from scripted_api import Request, ScriptedApi, lost_request, refusing
 
-from kubextend import app, config
-from kubextend.cluster import EventRecorder, list_set_aside, own_pod_reference
+from kubextend.cluster import EventRecorder, list_set_aside
 from kubextend.cluster.write_queue import WriteStats
 from kubextend.errors import ClusterError
-from kubextend.plugins import IN_TREE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
     from kubextend.cluster.client import Cluster
-    from kubextend.config import ExtenderConfiguration
     from kubextend.core import Pod
 
 
@@ -84,62 +80,6 @@ def test_a_pod_that_is_set_aside_has_one_event_that_says_why(
     assert told(api) == ["web", "last"]
     assert (api.events[0]["reason"], api.events[0]["type"]) == ("SetAside", "Warning")
     assert list_set_aside(cluster) == {"uid-web": "too large"}
-
-
-def test_the_pod_of_kubextend_has_an_event_that_says_why_a_configuration_is_refused(
-    api: ScriptedApi,
-    recorder: EventRecorder,
-    eventually: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for variable in ("NAME", "NAMESPACE", "UID"):
-        assert own_pod_reference() is None
-        monkeypatch.setenv(f"POD_{variable}", f"own-{variable.lower()}")
-    pod = own_pod_reference()
-    assert pod is not None
-    recorder.configuration_refused(pod, "profiles: missing")
-    eventually(lambda: recorder.stats.sent == 1)
-    (event,) = api.events
-    said = (event["type"], event["reason"], event["action"], event["note"])
-    assert said == ("Warning", "ConfigurationRefused", "Reloading", "profiles: missing")
-    assert event["regarding"] == {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "namespace": "own-namespace",
-        "name": "own-name",
-        "uid": "own-uid",
-    }
-
-
-class NoFile:
-    """A configuration file that nobody reads."""
-
-    def read(self) -> bytes:
-        raise NotImplementedError
-
-    def load(self) -> ExtenderConfiguration:
-        raise NotImplementedError
-
-
-def test_a_server_in_a_pod_writes_the_event_when_it_refuses_a_configuration(
-    api: ScriptedApi,
-    kubeconfig: Path,
-    eventually: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for variable in ("NAME", "NAMESPACE", "UID"):
-        monkeypatch.setenv(f"POD_{variable}", f"own-{variable.lower()}")
-    tree = {
-        "apiVersion": "kubextend.dev/v1alpha1",
-        "kind": "ExtenderConfiguration",
-        "cluster": {"kubeconfig": str(kubeconfig)},
-        "profiles": [{"plugins": {"filter": {"enabled": [{"name": "HighCommPodFilter"}]}}}],
-    }
-    built = app.build(config.parse(tree, known=IN_TREE), NoFile())
-    assert built._reloader is not None
-    built._reloader.tell("profiles: missing")
-    eventually(lambda: told(api) == ["own-name"])
-    built.stop()
 
 
 def test_a_pod_kept_without_labels_has_its_event_too(

@@ -283,7 +283,6 @@ class Watched:
         cause(partial(many_connections, full))
         cause(partial(most_of_a_body, full))
         cause(partial(paused_for_a_moment, by_name["late"]), 1.0)
-        (self._folder / "late" / "kubextend.yaml").write_text("kind: Nothing\n")
         cause(partial(no_handshake, by_name["tls"]))
         cause(partial(broken_certificate, by_name["tls"], self._folder / "tls.crt"))
         args = {"PodName": "p", "PodNamespace": "n", "PodUID": "u", "Node": "one"}
@@ -406,7 +405,6 @@ FAULTY_SERVERS = {
     "KubextendHandshakesFail": "tls",
     "KubextendLoginsRefused": "full",
     "KubextendConfigurationsDiffer": "differ",
-    "KubextendConfigurationRefused": "late",
 }
 
 

@@ -81,7 +81,6 @@ NORMAL: Series = {
     **one("kubextend_tls_handshakes_failed_total", f"0+0.5x{HOUR}"),
     **one("kubextend_logins_refused_total", f"0+0.5x{HOUR}", 'status="401"'),
     **one("kubextend_configuration_info", f"1x{HOUR}", 'sha256="one"'),
-    **one("kubextend_configuration_refused", f"0x{HOUR}"),
     'kubextend_configuration_info{job="kubextend", namespace="k", instance="b", sha256="one"}': (
         f"1x{HOUR}"
     ),
@@ -142,7 +141,6 @@ FAULTS: dict[str, tuple[Series, int]] = {
         one("kubextend_configuration_info", "1x60", 'sha256="another"'),
         16,
     ),
-    "KubextendConfigurationRefused": (one("kubextend_configuration_refused", "0 1x60"), 3),
 }
 
 
