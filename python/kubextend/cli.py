@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kubextend.doctor import Finding
     from kubextend.framework.plugin import Plugin
     from kubextend.plugin_list import ListedPlugin
-    from kubextend.profile import Profile
+    from kubextend.profile import Profile, Profiles
     from kubextend.queue import QueueEntry
     from kubextend.verbs import Verbs
 
@@ -150,7 +150,7 @@ def serve(
     log_format: logs.Format,
 ) -> None:
     """Answer kube-scheduler until a signal ends it."""
-    from kubextend import app, discovery
+    from kubextend import app
 
     given = {"server.host": host, "server.port": port, "cluster.kubeconfig": kubeconfig}
     overrides = {path: value for path, value in given.items() if value is not None}
@@ -159,13 +159,7 @@ def serve(
     logs.configure(log_level, log_format)
     for note in config.notes:
         logging.getLogger(__name__).info(note)
-    file = None
-    # Standard input ends, and the default configuration never changes. With --with-admission, a
-    # change needs other policies in the cluster first.
-    follows = config_file is not None and str(config_file) != "-" and not _with_admission()
-    if config_file is not None and follows:
-        file = discovery.File(config_file, overrides)
-    app.serve(config, file=file)
+    app.serve(config)
 
 
 @main.command(cls=_WithFile)
@@ -924,7 +918,7 @@ class _Recording:
             raise click.ClickException(message)
         verbs = app.build_verbs(config, ClusterPorts(nodes=watched))
         profile = verbs.profiles.for_pod(args.pod) if args.pod else None
-        return cls(body, verbs, profile, names, _footer(args, config))
+        return cls(body, verbs, profile, names, _footer(args, verbs.profiles))
 
 
 def _fill(store: "NodeStore", file: Path) -> None:
@@ -967,14 +961,18 @@ def _note_lacking(plugins: "Iterable[Plugin]") -> None:
             click.echo(message, err=True)
 
 
-def _footer(args: "ExtenderArgs", config: "ExtenderConfiguration") -> str:
+def _footer(args: "ExtenderArgs", profiles: "Profiles") -> str:
     if args.pod is None:
         return "the request has no pod"
     pod = f"pod {args.pod.namespace}/{args.pod.name}"
+    from kubextend.verbs.unknown_schedulers import why_unknown
+
+    if why := why_unknown(profiles, args.pod):
+        return f"{pod}: {why}"
     wanted = args.pod.scheduler_name
-    if any(profile.scheduler_name == wanted for profile in config.resolved):
-        return f"{pod}, profile {wanted}"
-    return f"{pod}: no profile is named {wanted}, so it passes through untouched"
+    if profiles.for_pod(args.pod) is None:
+        return f"{pod}: passThrough lists {wanted}, so it passes through untouched"
+    return f"{pod}, profile {wanted}"
 
 
 def _verdicts(names: Sequence[str], result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -1070,6 +1068,8 @@ def _summary(config: "ExtenderConfiguration") -> Iterator[str]:
             yield f"  {point}: {', '.join(listed)}"
         if not profile.points:
             yield "  no plugin: its pods pass through untouched"
+    if config.pass_through:
+        yield f"passed through: {', '.join(config.pass_through)}"
 
 
 def _admission_summary(decisions: "Sequence[RuleDecision]") -> Iterator[str]:

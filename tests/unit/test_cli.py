@@ -277,15 +277,6 @@ def test_a_profile_in_which_no_plugin_scores_is_said_to_have_none(
     assert as_json.stderr == note
 
 
-def test_the_pod_of_another_scheduler_passes_through_and_is_said_to(tmp_path: Path) -> None:
-    request = write(tmp_path / "r.json", request_for("other", names_only=False))
-    lines = run("filter", request).stdout.splitlines()
-    assert lines[1:3] == ["plain  kept", "slow   kept"]
-    assert lines[-1] == (
-        "pod team/train: no profile is named other, so it passes through untouched"
-    )
-
-
 NOTHING = "no profile enables a plugin, so kubextend answers 404 to every verb"
 
 
@@ -504,11 +495,10 @@ def test_check_names_a_profile_that_was_renamed_on_one_side(
         "ever\n"
         '  found: ["ml", "idle"]\n'
         "  hint: schedulerName: mll\n"
-        f"error: {file}: profiles[0].schedulerName: no profile here has this name: its pods are "
-        "placed untouched by plugins\n"
+        f"error: {file}: profiles[0].schedulerName: no profile of kubextend has this name: filter "
+        "and bind reject its pods\n"
         '  found: "ml"\n'
-        "  hint: one of mll, idle; or, if that is meant, a profile `schedulerName: ml` without "
-        "plugins in kubextend's configuration\n"
+        "  hint: one of mll, idle, or passThrough: [ml] in kubextend's file\n"
     )
 
 
@@ -734,20 +724,6 @@ def test_serve_logs_the_notes(
     assert caplog.messages == [
         "cluster: empty, so there is no access to the API; {} switches it on"
     ]
-
-
-def test_serve_follows_its_file_with_the_options_still_over_it(
-    monkeypatch: pytest.MonkeyPatch, config_file: Path
-) -> None:
-    files: list[Any] = []
-    monkeypatch.setattr(app, "serve", lambda _, file: files.append(file))
-    monkeypatch.setattr("kubextend.logs.configure", lambda *_: None)
-    assert run("serve", f"--config={config_file}", "--port=9999").exit_code == 0
-    assert run("serve").exit_code == 0
-    file, default = files
-    assert default is None
-    assert file.read() == config_file.read_bytes()
-    assert file.load(file.read()).server.port == 9999
 
 
 def test_serve_refuses_a_wrong_file_before_it_listens(served: list[Any], config_file: Path) -> None:

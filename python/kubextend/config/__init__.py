@@ -17,6 +17,7 @@ from kubextend.config.model import (
     VerbName,
     WaitingPods,
 )
+from kubextend.config.yaml_document import read_document, read_file
 
 __all__ = [
     "DEFAULT",
@@ -32,4 +33,6 @@ __all__ = [
     "WaitingPods",
     "load",
     "parse",
+    "read_document",
+    "read_file",
 ]

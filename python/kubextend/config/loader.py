@@ -15,7 +15,7 @@ from kubextend.config.kube_versions import SCHEDULER_KIND
 from kubextend.config.model import API_VERSION, KIND, ExtenderConfiguration
 from kubextend.config.out_of_tree import with_out_of_tree
 from kubextend.config.plugin_catalog import Catalog
-from kubextend.config.resolve import resolve
+from kubextend.config.resolve import check_scheduler_names, resolve
 from kubextend.config.yaml_document import read_document, read_file
 from kubextend.errors import ConfigError, Issue
 from kubextend.framework.registered_plugin import RegisteredPlugin
@@ -90,6 +90,8 @@ def parse(
         findings.issues += issues_of(error, ExtenderConfiguration)
         raise _all_of(findings, tree) from error
     plugins, missing = with_out_of_tree(config.out_of_tree, known, findings)
+    names = [profile.scheduler_name for profile in config.profiles]
+    check_scheduler_names(names, findings, config.pass_through)
     resolved = resolve(config.profiles, Catalog(plugins, missing), findings)
     check(config.with_resolved(resolved), findings, runs_here=runs_here)
     if findings.issues:

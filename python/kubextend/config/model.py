@@ -548,6 +548,8 @@ class ExtenderConfiguration(_Model):
     """Scale of scores: `additive` for kube-scheduler; `strict10`, 0 to 10, for other clients."""
     profiles: tuple[SchedulerProfile, ...] = ()
     """Profiles, as in a KubeSchedulerConfiguration."""
+    pass_through: tuple[str, ...] = ()
+    """Names of further schedulers, whose pods kubextend leaves alone; it rejects all others."""
 
     _resolved: tuple[ResolvedProfile, ...] = PrivateAttr(default=())
     _notes: tuple[str, ...] = PrivateAttr(default=())

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from kubextend.config.expansion import check_weights_and_disabled, complain_of_unknown, expand
-from kubextend.config.issues import Findings, Location, issues_of
+from kubextend.config.issues import Findings, Location, issues_of, path_of
 from kubextend.config.model import EnabledPlugin, ResolvedProfile, SchedulerProfile
 from kubextend.config.plugin_catalog import Catalog
 from kubextend.config.plugin_policies import check_policies
@@ -59,7 +59,6 @@ def resolve(
         catalog: looks up plugin names.
         findings: gets issues and notes; if there is any issue, do not use the resolved profiles.
     """
-    check_scheduler_names([profile.scheduler_name for profile in profiles], findings)
     check_queue_sort([(each.scheduler_name, each.plugins) for each in profiles], findings)
     resolved = tuple(
         _resolved(("profiles", index), profile, catalog, findings)
@@ -69,13 +68,23 @@ def resolve(
     return resolved
 
 
-def check_scheduler_names(names: Sequence[str | None], findings: Findings) -> None:
-    """Check that each profile has a name of its own; one that stands alone needs none."""
-    first: dict[str, int] = {}
-    for index, name in enumerate(names):
-        at: Location = ("profiles", index, "schedulerName")
-        if name is None and len(names) == 1:
-            continue
+def check_scheduler_names(
+    names: Sequence[str | None], findings: Findings, passed: Sequence[str] = ()
+) -> None:
+    """Check that each profile has a name of its own; one that stands alone needs none.
+
+    Args:
+        names: the schedulerNames of the profiles.
+        findings: gets the issues.
+        passed: the names in passThrough, which no profile has.
+    """
+    default = DEFAULT_SCHEDULER_NAME if len(names) == 1 else None
+    first: dict[str, Location] = {}
+    for index, given in enumerate((*names, *passed)):
+        name = default if given is None else given
+        at: Location = ("passThrough", index - len(names))
+        if index < len(names):
+            at = ("profiles", index, "schedulerName")
         if not name:
             hint = "the spec.schedulerName of the pods that this profile is for"
             findings.complain(at, "Required value", name, hint)
@@ -83,10 +92,10 @@ def check_scheduler_names(names: Sequence[str | None], findings: Findings) -> No
             hint = f"may not be more than {_LONGEST_NAME} bytes long, as the names of all objects"
             findings.complain(at, "Too long", name, hint)
         elif name in first:
-            hint = f"profiles[{first[name]}] has this name already"
+            hint = f"{path_of(first[name][:2])} has this name already"
             findings.complain(at, f'Duplicate value: "{name}"', name, hint)
         else:
-            first[name] = index
+            first[name] = at
 
 
 def _resolved(

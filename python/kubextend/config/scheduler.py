@@ -52,6 +52,7 @@ _DEFAULT_LEASE = f"""\
 # kube-scheduler in kube-system. Beside another one it would wait for that Lease for ever: give each
 # profile of a second kube-scheduler another schedulerName.
 """
+_PASSED_THROUGH = "# passThrough: kubextend leaves the pods of the following profiles alone.\n"
 _NO_EXTENDERS = """\
 # No profile enables a plugin that kube-scheduler would have to call.
 extenders: []
@@ -123,6 +124,7 @@ def scheduler_configuration(
         _election(config, leader_elect),
         _PERCENTAGE if config.rejects_nodes else "",
         _yaml({"profiles": _profiles(config)}),
+        _passed_through(config.pass_through),
         _extenders(config),
     ]
     text = "".join(parts)
@@ -194,7 +196,7 @@ def _connection(kubeconfig: str | None, config: ExtenderConfiguration) -> str:
 
 def _election(config: ExtenderConfiguration, leader_elect: bool | None) -> str:
     election: dict[str, JsonValue] = {} if leader_elect is None else {"leaderElect": leader_elect}
-    names = {profile.scheduler_name for profile in config.resolved}
+    names = {*config.pass_through, *(profile.scheduler_name for profile in config.resolved)}
     comment = ""
     if leader_elect is not False:
         if DEFAULT_SCHEDULER_NAME in names:
@@ -215,6 +217,11 @@ def _profiles(config: ExtenderConfiguration) -> JsonValue:
             profile["percentageOfNodesToScore"] = percentage
         profiles.append(profile)
     return profiles
+
+
+def _passed_through(names: Sequence[str]) -> str:
+    """Return the YAML of the profiles of passThrough, which follow the others; "" if none."""
+    return _PASSED_THROUGH + _yaml([{"schedulerName": name} for name in names]) if names else ""
 
 
 def _extenders(config: ExtenderConfiguration) -> str:

@@ -399,22 +399,21 @@ class _Comparison:
             self._complain(at, message if found else otherwise, found, f"{at[-1]}: {right}")
 
     def profiles(self) -> None:
-        """Check that kube-scheduler's and kubextend's profiles have the same schedulerNames."""
+        """Check that kubextend knows the schedulerName of each of kube-scheduler's profiles."""
         found = dict(self._found.named_profiles())
         ours = [profile.scheduler_name for profile in self._config.resolved]
         for name in ours:
             if name not in found:
                 message = f"no profile has schedulerName {name}: its pods stay pending for ever"
-                hint = f"schedulerName: {name}"
-                self._complain(("profiles",), message, list(found), hint)
+                self._complain(("profiles",), message, list(found), f"schedulerName: {name}")
+        for name in self._config.pass_through:
+            if name not in found:
+                self._note(("profiles",), f"none has schedulerName {name}, which passThrough lists")
         for name, index in found.items():
-            if name not in ours and self._wanted.extenders:
+            if name not in (*ours, *self._config.pass_through) and self._wanted.extenders:
                 at: Location = ("profiles", index, "schedulerName")
-                message = "no profile here has this name: its pods are placed untouched by plugins"
-                hint = (
-                    f"one of {', '.join(ours)}; or, if that is meant, a profile "
-                    f"`schedulerName: {name}` without plugins in kubextend's configuration"
-                )
+                message = "no profile of kubextend has this name: filter and bind reject its pods"
+                hint = f"one of {', '.join(ours)}, or passThrough: [{name}] in kubextend's file"
                 self._complain(at, message, name, hint)
 
     def percentages(self) -> None:
@@ -426,7 +425,7 @@ class _Comparison:
         for name, index in self._found.named_profiles():
             # The value 0 makes kube-scheduler stop at a sample of the nodes.
             at, found = self._found.percentage(index)[0], self._found.percentage(index)[1] or 0
-            right = wanted.get(name)
+            right = None if name in self._config.pass_through else wanted.get(name)
             if right in {None, found} or at in seen or not self._wanted.extenders:
                 continue
             seen.add(at)

@@ -132,6 +132,7 @@ class _NearNode(_Part):
 
 class _Kubextend(_Part):
     profiles: dict[str, list[str]] = {}
+    pass_through: list[str] = []
     not_ready: dict[str, str] = {}
     open_breakers: list[str] = []
     queue_gate: str = ""

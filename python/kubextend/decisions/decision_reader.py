@@ -9,7 +9,7 @@ from typing import Final
 from kubextend import __version__, core
 from kubextend.decisions.nearest_nodes import InTime, nearest_nodes, what_the_pod_lacks
 from kubextend.framework.handle import HeldPod, HeldPods
-from kubextend.profile import Profile, Profiles
+from kubextend.profile import Profiles
 from kubextend.profile.breaker import PluginHealth
 from kubextend.profile.run_in_progress import PluginCall
 from kubextend.verbs.decision_records import (
@@ -45,7 +45,7 @@ class ServerFacts:
         not_ready: returns name of a condition -> what is missing; empty if all conditions hold.
         health: returns the health of each plugin.
         gate: the scheduling gate of kubextend's queue; "" without a queue.
-        configuration_sha256: returns the hash of the configuration in use.
+        configuration_sha256: the hash of the configuration.
         queue: returns whether this replica leads the queue, and how many of the queue's pods are in
             each state; None: there is no queue.
         why_queued: returns what holds the pod with a UID back in the queue; "" if nothing is known.
@@ -58,7 +58,7 @@ class ServerFacts:
     not_ready: Callable[[], Mapping[str, str]]
     health: Callable[[], Mapping[str, PluginHealth]]
     gate: str = ""
-    configuration_sha256: Callable[[], str] = str
+    configuration_sha256: str = ""
     queue: Callable[[], tuple[bool, Mapping[str, int]] | None] = lambda: None
     why_queued: Callable[[str], str] = lambda _uid: ""
     decides_since_s: Callable[[], float | None] = lambda: 0.0
@@ -69,17 +69,16 @@ class ServerFacts:
         Args:
             decisions: the records.
         """
+        profiles = self.profiles.by_scheduler_name
         return {
             "version": __version__,
             "verbs": list(self.verbs),
-            "profiles": {
-                name: sorted(profile.plugin_names)
-                for name, profile in self.profiles.by_scheduler_name.items()
-            },
+            "profiles": {name: sorted(each.plugin_names) for name, each in profiles.items()},
+            "passThrough": sorted(self.profiles.pass_through),
             "notReady": dict(self.not_ready()),
             "openBreakers": sorted(name for name, each in self.health().items() if each.open),
             "queueGate": self.gate,
-            "configurationSha256": self.configuration_sha256(),
+            "configurationSha256": self.configuration_sha256,
             "recordsSince": self._records_since(decisions),
         }
 
@@ -209,8 +208,8 @@ class DecisionReader:
         return {"apiVersion": API_VERSION, "kind": kind}
 
     def _profiles_of(self, plugin: str) -> list[str]:
-        profiles: Mapping[str, Profile] = self.facts.profiles.by_scheduler_name
-        return sorted(name for name, each in profiles.items() if plugin in each.plugin_names)
+        profiles = self.facts.profiles.by_scheduler_name.values()
+        return sorted(each.scheduler_name for each in profiles if plugin in each.plugin_names)
 
 
 def _names(pod: core.Pod) -> Json:

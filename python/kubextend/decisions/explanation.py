@@ -241,7 +241,7 @@ class _Story:
         profiles: list[str] = sorted(server.get("profiles") or {})
         perhaps = " and ".join(self._facts.awaited.get("perhaps", ())[:_MOST_LINES])
         may_wait = f"it may wait for {perhaps}; " if perhaps else ""
-        if profiles and wanted not in profiles:
+        if profiles and wanted not in (*profiles, *(server.get("passThrough") or ())):
             near = difflib.get_close_matches(wanted, profiles, 1)
             guess = f"; did you mean {near[0]}?" if near else ""
             sentence = (

@@ -184,7 +184,7 @@ def gates(examined: Examined) -> Iterator[Problem]:
 def scheduler_names_of_pods(examined: Examined) -> Iterator[Problem]:
     """Look for pending pods whose spec.schedulerName is nearly that of a profile."""
     ours = {profile.scheduler_name for profile in examined.config.resolved}
-    known = ours | {_DEFAULT_SCHEDULER}
+    known = {*ours, *examined.config.pass_through, _DEFAULT_SCHEDULER}
     if examined.scheduler is not None:
         known |= scheduler_names(examined.scheduler)
     names = Counter(pod.scheduler_name for pod in examined.pending_pods)

@@ -4,7 +4,7 @@ The order of the plugins and the meaning of plugins' results are those of kube-s
 framework.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
@@ -566,31 +566,27 @@ class Profile:
         return True
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Profiles:
-    """All profiles of the configuration that is in use.
+    """All profiles of the configuration.
 
     Attributes:
-        by_scheduler_name: schedulerName -> profile. A new configuration replaces the whole mapping,
-            so that a verb that looks up a profile once runs plugins of one configuration only.
+        by_scheduler_name: schedulerName -> profile.
+        pass_through: the schedulerNames of pods that kubextend leaves alone.
     """
 
     by_scheduler_name: Mapping[str, Profile]
+    pass_through: Collection[str] = ()
 
     @classmethod
-    def of(cls, profiles: Iterable[Profile]) -> "Profiles":
+    def of(cls, profiles: Iterable[Profile], pass_through: Collection[str] = ()) -> "Profiles":
         """Make a Profiles; if two profiles have one scheduler name, the later profile counts."""
-        return cls({profile.scheduler_name: profile for profile in profiles})
+        return cls({profile.scheduler_name: profile for profile in profiles}, pass_through)
 
     @property
     def plugins(self) -> list[Plugin]:
         """The plugins of all profiles, profile by profile."""
         return [plugin for profile in self.by_scheduler_name.values() for plugin in profile.plugins]
-
-    @property
-    def bind_with_plugins(self) -> bool:
-        """Whether the bind verb calls plugins of any profile."""
-        return any(profile.binds_with_plugins for profile in self.by_scheduler_name.values())
 
     @property
     def filter_in_python(self) -> bool:

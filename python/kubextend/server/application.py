@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kubextend import core
 from kubextend.config import VerbName
@@ -181,12 +181,11 @@ class Application(Starlette):
 
         ASGI servers take an application whose ``__call__`` is no coroutine function for ASGI 2.
         """
-        if scope["type"] == "http" and scope["method"] == "POST" and not scope.get("root_path"):
-            endpoint = self._endpoints.get(scope["path"])
-            if endpoint is not None and not self.user_middleware:
-                await endpoint(scope, receive, send)
-                return
-        await super().__call__(scope, receive, send)
+        answer: ASGIApp = super().__call__
+        is_post = scope["type"] == "http" and scope["method"] == "POST"
+        if is_post and not scope.get("root_path") and not self.user_middleware:
+            answer = self._endpoints.get(scope["path"], answer)
+        await answer(scope, receive, send)
 
 
 def _refusal(request: Request, error: HTTPException) -> Response:

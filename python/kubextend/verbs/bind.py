@@ -66,8 +66,7 @@ class _Request:
     Attributes:
         args: the pod's names and the node's.
         time: the time limits of the request.
-        pod: the pod; None: it was not looked up, or is not known.
-        profile: the profile whose plugins bind the pod; None: the pod has none, or is not known.
+        pod: the pod; None: it is not known.
         permit_said: why Permit rejected the pod; None: Permit did not.
         was_held: whether Permit held the pod before it rejected the pod.
         lead: the term of this replica in which the bind began.
@@ -80,7 +79,6 @@ class _Request:
     args: core.BindingArgs
     time: BindTime
     pod: core.Pod | None = None
-    profile: Profile | None = None
     permit_said: Status | None = None
     was_held: bool = False
     lead: Lead = NO_LEAD
@@ -205,7 +203,7 @@ class BindVerb:
         self._count(request, answer)
         if request.call is not None:
             self._record_end(args.pod_uid, request.call, run, answer)
-        if answer.result == "error":
+        if answer.result != "ok":
             self._context.memory.places.forget(args.pod_uid)
             await self._wait_to_refuse(request)
         else:
@@ -216,15 +214,15 @@ class BindVerb:
         """Count what became of the pod: bound, rejected by Permit, or an error."""
         profile = self._context.profiles.for_pod(request.pod)
         name = "" if profile is None else profile.scheduler_name
-        result = "bound" if answer.result != "error" else "error"
+        result = "bound" if answer.result == "ok" else "error"
         if request.permit_said is not None:
             result = "rejected"
         self._context.metrics.counter(ATTEMPTS, self.name, name, result).inc()
 
-    def _record_begin(self, request: _Request, pod: core.Pod | None) -> None:
+    def _record_begin(self, request: _Request, pod: core.Pod) -> None:
         """Record that a bind has begun: people ask why a pod is not bound while Permit holds it."""
         decisions = self._context.memory.decisions
-        if decisions.records and pod is not None:
+        if decisions.records:
             request.call = VerbCall(self.name)
             request.call.node, request.call.done = request.args.node, False
             # What is true if this request is cancelled.
@@ -245,9 +243,7 @@ class BindVerb:
         left_s = request.time.cleanup_left_s()
         if left_s is not None:
             delay_s = max(0.0, min(delay_s, left_s))
-        # filter does not repeat what a plugin said that a new configuration has replaced meanwhile.
-        is_in_use = self._context.profiles.for_pod(request.pod) is request.profile
-        if request.permit_said is not None and request.pod is not None and is_in_use:
+        if request.permit_said is not None and request.pod is not None:
             # Before the wait: whatever wakes or ends the pod meanwhile counts more.
             self._unplaced.reject_permit(request.pod, request.permit_said, delay_s)
         await self._context.memory.throttle.wait(delay_s)
@@ -301,13 +297,24 @@ class BindVerb:
         attempt = self._unplaced.take(args.pod_uid)
         if attempt is not None:
             request.pod = attempt.pod
-        pod = await self._pod_of(request)
-        self._record_begin(request, pod)
-        request.profile = profile = None if pod is None else self._context.profiles.for_pod(pod)
+        request.pod = pod = await self._pod_of(request)
         default_bind = partial(self._post, request, binder)
         if pod is None:
             await default_bind()
             return binding()
+        self._record_begin(request, pod)
+        if why := self._context.unknown_schedulers.why_rejected(pod):
+            return _refused(args, why)._replace(result="unknown_scheduler")
+        return await self._bound_by_profile(request, pod, attempt, default_bind)
+
+    async def _bound_by_profile(
+        self,
+        request: _Request,
+        pod: core.Pod,
+        attempt: Attempt | None,
+        default_bind: Callable[[], Coroutine[None, None, None]],
+    ) -> Answer:
+        args, profile = request.args, self._context.profiles.for_pod(pod)
         leader = self._cluster.leader
         if self._guard is not None or (profile is not None and profile.needs_leader):
             # Before the checks: if the lead ends after them, the bind has to end too.
@@ -326,9 +333,7 @@ class BindVerb:
                 or (why_not_there() if known else "")
                 or self._why_no_room(args.pod_uid, args.node)
             )
-            return self._context.unknown_schedulers.passes(
-                pod, await self._bound_without_plugins(pod, args.node, default_bind)
-            )
+            return await self._bound_without_plugins(pod, args.node, default_bind)
         if why_not := self._context.readiness.why_not(self.name, profile):
             return binding(why_not)
         # kube-scheduler may know a new pod earlier than kubextend.
@@ -471,11 +476,6 @@ class BindVerb:
         """Whether the pod of a bind request may still be bound; refusals that wait do not count."""
         return bool(self._deciding)
 
-    def uses(self, profile: Profile) -> bool:
-        """Return whether plugins of this profile are binding a pod, such as one held by Permit."""
-        under_way = list(self._under_way.values())
-        return any(each.cycle.plugins is profile.binding for each in under_way)
-
     def give_up(self, why: str) -> None:
         """Fail each bind before its pod is bound, even if Permit holds it; any thread may call."""
         for under_way in list(self._under_way.values()):
@@ -500,23 +500,21 @@ class BindVerb:
         return why_not_on(self._context.stores.watched_node(node), pod, chosen_uid)
 
     async def _pod_of(self, request: _Request) -> core.Pod | None:
-        """Return the pod to bind; None if neither plugins that bind calls nor the guard need it.
+        """Return the pod to bind, whose schedulerName says which profile it has.
 
         A bind request names its pod and no more. The pod itself comes from the attempt that chose
         the node, or else from the watched pods if the pod is kept whole there, or else from the
         API.
 
+        Returns: None if nothing reads pods, as in a test of the verbs alone.
         Raises: ClusterError: the pod could not be read, or there is no such pod.
         """
-        if not self._context.profiles.bind_with_plugins and self._guard is None:
-            return None
-        if request.pod is None:
-            request.pod = await self._read(request.args)
-        if request.pod is None:
-            args = request.args
+        args, cluster = request.args, self._cluster
+        pod = request.pod or await self._read(args)
+        if pod is None and (cluster.pods is not None or cluster.pod_reader is not None):
             message = f"there is no pod {args.pod_namespace}/{args.pod_name} of this UID"
             raise ClusterError(message)
-        return request.pod
+        return pod
 
     async def _read(self, args: core.BindingArgs) -> core.Pod | None:
         """Return the pod of a bind request from the watch or the API; None: there is no such pod.
@@ -534,13 +532,12 @@ class BindVerb:
     ) -> CycleState:
         """Return the CycleState of the pod's attempt, or run PreFilter for a new CycleState.
 
-        PreFilter runs if the attempt is lost, or if another profile began it.
+        PreFilter runs if the attempt is lost.
 
         Raises: PluginError: PreFilter failed.
         """
-        left = None if attempt is None else attempt.state_for(profile)
-        if left is not None:
-            return left
+        if attempt is not None:
+            return attempt.state
         state = CycleState()
         nodes = self._context.stores.nodes_named(request.args.node)
         prepare = partial(

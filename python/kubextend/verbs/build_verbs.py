@@ -20,7 +20,7 @@ from kubextend.verbs.decision_records import Decisions
 from kubextend.verbs.kept_between_calls import NODE_STORE, Memory
 from kubextend.verbs.verbs import Verbs
 
-__all__ = ["build_verbs", "handle_of", "memory_of", "profile_of", "waiting_pods_of"]
+__all__ = ["build_verbs", "handle_of", "memory_of", "waiting_pods_of"]
 
 
 def build_verbs(
@@ -48,7 +48,8 @@ def build_verbs(
     memory = memory or memory_of(config, ports, metrics, waiting_pods=waiting_pods_of(config))
     metrics.scrape(NODE_STORE, memory.request_store.stats, store="request")
     handle = handle or handle_of(config, ports, memory, metrics)
-    profiles = Profiles.of(profile_of(config, each, handle) for each in config.resolved)
+    made = (_profile_of(config, each, handle) for each in config.resolved)
+    profiles = Profiles.of(made, config.pass_through)
     settings = _extender_settings(config)
     return Verbs(Context(profiles, memory, ports, settings, metrics, not_started))
 
@@ -108,7 +109,9 @@ def handle_of(
     )
 
 
-def profile_of(config: ExtenderConfiguration, resolved: ResolvedProfile, handle: Handle) -> Profile:
+def _profile_of(
+    config: ExtenderConfiguration, resolved: ResolvedProfile, handle: Handle
+) -> Profile:
     """Make a profile, with one instance of each plugin for all its extension points.
 
     Args:
@@ -153,7 +156,7 @@ def _made(
 ) -> Any:
     try:
         return plugin.make(args, handle)
-    # SystemExit: a plugin of a changed configuration must not end the server.
+    # SystemExit: the error is to name the plugin that calls sys.exit.
     except (Exception, SystemExit) as error:
         kind = "" if isinstance(error, KubextendError) else f"{type(error).__name__}: "
         what = " ".join(f"{kind}{error}".split())

@@ -121,5 +121,5 @@ class Context:
 
     @cached_property
     def unknown_schedulers(self) -> UnknownSchedulers:
-        """The object that counts and logs pods whose schedulerName has no profile."""
+        """The object that says which pods are rejected for their schedulerName, and logs it."""
         return UnknownSchedulers(self.profiles)

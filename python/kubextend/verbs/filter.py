@@ -6,6 +6,8 @@ from typing import ClassVar, NamedTuple
 from kubextend import core
 from kubextend.config import VerbName
 from kubextend.errors import PluginError
+from kubextend.framework.plugin import Rejection
+from kubextend.framework.status import Status
 from kubextend.profile import FilterOutcome, Profile, always
 from kubextend.profile.run_in_progress import AbandonedError
 from kubextend.verbs.answer import REJECTS_ALL, Answer, Body, filter_error
@@ -23,7 +25,7 @@ _LOGGER = logging.getLogger(__name__)
 _NO_POD = "the request has no Pod"
 _NO_NODES = "the request has neither Nodes nor NodeNames"
 _NOT_SEEN_YET = "kubextend's node cache has not seen some of the nodes yet"
-_NO_PROFILE = "no profile of kubextend has the pod's schedulerName: every node passes"
+_PASSED_THROUGH = "passThrough lists the pod's schedulerName: every node passes"
 _NO_FILTER = "the pod's profile has no filter: every node passes"
 
 
@@ -85,25 +87,17 @@ class FilterVerb(QuickVerb[FilterRequest]):
         if args.nodes is None or pod is None:
             return filter_error(_NO_NODES if args.nodes is None else _NO_POD)
         self._context.metrics.histogram(NODES, self.name).observe(len(args.nodes))
+        if why := self._context.unknown_schedulers.why_rejected(pod):
+            return self._rejected_as_unknown(args, args.nodes, pod, why)
         profile = self._context.profiles.for_pod(pod)
-        if profile is not None and (said := self._unplaced.why_not_tried(pod)):
-            # Evicting pods would not change Permit's answer, so every node is unresolvable.
-            reason = said.reason or NOT_PERMITTED
-            entries = [(args.nodes.everything(), reason, True)]
-            note = f"{NOT_PERMITTED}: {reason}"
-            self._decisions.add(pod, VerbCall(self.name, note=note))
-            return Answer(args.filter_answer(entries, self._context.memory.pool))
-        if profile is None or not profile.rejects:
-            why = _NO_PROFILE if profile is None else _NO_FILTER
-            self._decisions.add(pod, VerbCall(self.name, note=why))
-            return self._context.unknown_schedulers.passes(
-                pod, Answer(args.filter_answer([], self._context.memory.pool))
-            )
+        said = self._unplaced.why_not_tried(pod)
+        if profile is None or said is not None or not profile.rejects:
+            return self._without_filters(args, args.nodes, pod, profile, said)
         why_not = self._context.readiness.why_not(self.name, profile, names_mode=args.names_mode)
         if why_not:
             self._decisions.add(pod, VerbCall(self.name, error=why_not))
             return filter_error(why_not)
-        attempt = self._unplaced.begin(pod, profile, nominated_alone=request.nominated_alone)
+        attempt = self._unplaced.begin(pod, nominated_alone=request.nominated_alone)
         left_out = self._context.failures.left_out
         # Only nodes with nominated pods take a second run, and only where filters count pods.
         goes_on = self._context.half_time() if profile.counts_pods else always
@@ -163,17 +157,52 @@ class FilterVerb(QuickVerb[FilterRequest]):
             # A full-mode request brings its own nodes, and they never change.
             before = request.changes if args.names_mode else None
             told = entries = self._unplaced.reject(attempt, profile, nodes, entries, before)
-            if self._context.profiles.for_pod(attempt.pod) is not profile:
-                # A new configuration came while the filters ran, after all rejections had ended.
-                self._unplaced.retry(attempt.pod)
-        decisions = self._decisions
-        if decisions.records and decisions.has_turn(self.name, urgent=bool(told)):
+        if self._decisions.records and self._decisions.has_turn(self.name, urgent=bool(told)):
             kept = kept_nodes(nodes, names_mode=args.names_mode)
             verdicts = Verdicts(kept, unknown, outcome.rejections, told)
-            decisions.add(attempt.pod, VerbCall(self.name, verdicts))
+            self._decisions.add(attempt.pod, VerbCall(self.name, verdicts))
         # Where a node is left, kube-scheduler reads no reasons, unless a later extender rejects it.
         lean = fits and self._context.settings.last_filter
         return Answer(args.filter_answer(entries, self._context.memory.pool, told=not lean))
+
+    def _without_filters(
+        self,
+        args: core.ExtenderArgs,
+        nodes: core.Nodes,
+        pod: core.Pod,
+        profile: Profile | None,
+        said: Status | None,
+    ) -> Answer:
+        """Return the answer that needs no filter: Permit's rejection again, or every node passes.
+
+        Args:
+            args: the request.
+            nodes: the nodes of the request.
+            pod: the pod of the request.
+            profile: the pod's profile; None: the pod is passed through.
+            said: why Permit rejected the pod; None: it did not.
+        """
+        entries = []
+        note = _PASSED_THROUGH if profile is None else _NO_FILTER
+        if said is not None:
+            # Evicting pods would not change Permit's answer, so every node is unresolvable.
+            reason = said.reason or NOT_PERMITTED
+            entries = [(nodes.everything(), reason, True)]
+            note = f"{NOT_PERMITTED}: {reason}"
+        self._decisions.add(pod, VerbCall(self.name, note=note))
+        return Answer(args.filter_answer(entries, self._context.memory.pool))
+
+    def _rejected_as_unknown(
+        self, args: core.ExtenderArgs, nodes: core.Nodes, pod: core.Pod, why: str
+    ) -> Answer:
+        """Return the rejection of every node for a pod of an unknown scheduler, and record it."""
+        every = nodes.everything()
+        entries = [(every, why, True)]
+        if self._decisions.records and self._decisions.has_turn(self.name, urgent=True):
+            kept = kept_nodes(nodes, names_mode=args.names_mode)
+            verdicts = Verdicts(kept, None, [Rejection(every, Status.unresolvable(why))], entries)
+            self._decisions.add(pod, VerbCall(self.name, verdicts))
+        return Answer(args.filter_answer(entries, self._context.memory.pool), "unknown_scheduler")
 
     def _count(self, profile: Profile, result: str) -> None:
         self._context.metrics.counter(ATTEMPTS, self.name, profile.scheduler_name, result).inc()

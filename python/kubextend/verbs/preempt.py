@@ -86,18 +86,16 @@ class PreemptVerb(QuickVerb[core.PreemptionArgs]):
             return NO_VICTIMS
         self._context.metrics.histogram(NODES, self.name).observe(len(args.nodes))
         profile = self._context.profiles.for_pod(args.pod)
+        unknown = self._context.unknown_schedulers.why_rejected(args.pod)
         said = self._context.memory.unplaced.why_not_tried(args.pod)
-        if profile is not None and said is not None:
-            # filter says so of every node, so that pods would be evicted in vain, again and again.
-            note = f"{NOT_PERMITTED}: {said.reason}"
+        if unknown or said is not None:
+            # filter rejects every node, so pods would be evicted for nothing, again and again.
+            note = unknown if said is None else f"{NOT_PERMITTED}: {said.reason}"
             self._decisions.add(args.pod, VerbCall(self.name, note=note))
-            return Answer(args.result(~args.nodes.everything()))
+            return NO_VICTIMS._replace(result="unknown_scheduler" if unknown else "ok")
         if profile is None or not profile.rejects:
-            every = args.nodes.everything()
-            answer = ABSTAINS
-            if not self._may_abstain(args):
-                answer = Answer(args.result(self._nameable(args, every)))
-            return self._context.unknown_schedulers.passes(args.pod, answer)
+            every = self._nameable(args, args.nodes.everything())
+            return ABSTAINS if self._may_abstain(args) else Answer(args.result(every))
         if why_not := self._context.readiness.why_not(self.name, profile):
             self._decisions.add(args.pod, VerbCall(self.name, error=why_not))
             return NO_VICTIMS

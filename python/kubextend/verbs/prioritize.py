@@ -17,6 +17,7 @@ from kubextend.verbs.verb_interface import QuickVerb
 __all__ = ["PrioritizeVerb"]
 
 _NOTHING_TO_ADD = Answer(NO_SCORES.body)
+_UNKNOWN = Answer(NO_SCORES.body, "unknown_scheduler")
 
 
 class PrioritizeVerb(QuickVerb[core.ExtenderArgs]):
@@ -52,9 +53,11 @@ class PrioritizeVerb(QuickVerb[core.ExtenderArgs]):
         if args.nodes is None or args.pod is None:
             return NO_SCORES
         self._context.metrics.histogram(NODES, self.name).observe(len(args.nodes))
+        if self._context.unknown_schedulers.why_rejected(args.pod):
+            return _UNKNOWN
         profile = self._context.profiles.for_pod(args.pod)
         if profile is None or not profile.score:
-            return self._context.unknown_schedulers.passes(args.pod, _NOTHING_TO_ADD)
+            return _NOTHING_TO_ADD
         why_not = self._context.readiness.why_not(self.name, profile, names_mode=args.names_mode)
         if why_not:
             self._decisions.add(args.pod, VerbCall(self.name, error=why_not))
@@ -83,13 +86,12 @@ class PrioritizeVerb(QuickVerb[core.ExtenderArgs]):
         """Return the CycleState that the pod's filter request left for this request.
 
         If the profile has no filter, each prioritize request begins an attempt. If the attempt is
-        lost, as after a restart, or if another profile began it, PreFilter fills a new CycleState.
+        lost, as after a restart, PreFilter fills a new CycleState.
         """
         attempt = self._unplaced.find(pod.uid)
-        left = None if attempt is None else attempt.state_for(profile)
-        if left is not None and profile.rejects:
-            return left
-        state = self._unplaced.begin(pod, profile=profile).state
+        if attempt is not None and profile.rejects:
+            return attempt.state
+        state = self._unplaced.begin(pod).state
         try:
             profile.run_pre_filter_plugins(state, pod, nodes, self._context.failures.left_out)
         except PluginError as error:

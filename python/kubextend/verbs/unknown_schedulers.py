@@ -1,69 +1,58 @@
-"""Handles pods whose schedulerName has no profile: rejects no node, and logs the name once.
+"""Rejects pods whose schedulerName has no profile and is not in passThrough, and logs each name.
 
-kube-scheduler sends an extender requests about the pods of all its profiles. A profile may be
-missing in kubextend on purpose, or because its name was changed in one configuration only.
+kube-scheduler sends an extender requests about the pods of all its profiles. If a profile is
+missing in kubextend, such as because its name was changed in one configuration only, no policy
+would judge its pods.
 """
 
+import difflib
 import logging
-import threading
-from collections import OrderedDict
 
 from kubextend import core
+from kubextend.logs import shortened
 from kubextend.profile import Profiles
-from kubextend.verbs.answer import Answer
 
-__all__ = ["UnknownSchedulers"]
+__all__ = ["UnknownSchedulers", "why_unknown"]
 
 _LOGGER = logging.getLogger(__name__)
-_LIMIT = 64
+_MOST_LOGGED = 64
 # Kubernetes does not bound the name in a pod; no profile has a longer one.
 _LONGEST_NAME = 253
+_MOST_NAMES = 8
+
+
+def why_unknown(profiles: Profiles, pod: core.Pod) -> str:
+    """Return that no profile has a pod's schedulerName; "" if one has, or if it is passed through.
+
+    The sentence stays the same while the configuration does: kube-scheduler retries a pod whose
+    reasons change.
+    """
+    if profiles.for_pod(pod) is not None or pod.scheduler_name in profiles.pass_through:
+        return ""
+    name, known = shortened(pod.scheduler_name, _LONGEST_NAME), sorted(profiles.by_scheduler_name)
+    near = difflib.get_close_matches(name, known, 1)
+    return (
+        f'no profile of kubextend is named "{name}": its profiles are '
+        f"{', '.join(known[:_MOST_NAMES]) or 'none'}; add it, or list it in passThrough"
+        f"{f'; did you mean {near[0]}?' if near else ''}"
+    )
 
 
 class UnknownSchedulers:
-    """Logs a warning for each scheduler name without a profile, once while the name is remembered.
-
-    Any number of threads may use one instance.
+    """Says why pods of unknown schedulers are rejected; logs each of the first 64 names once.
 
     Args:
         profiles: the configured profiles.
-        limit: how many scheduler names are remembered; beyond the limit, the name that was seen
-            least recently is forgotten.
     """
 
-    def __init__(self, profiles: Profiles, limit: int = _LIMIT) -> None:
+    def __init__(self, profiles: Profiles) -> None:
         self._profiles = profiles
-        self._limit = limit
-        self._lock = threading.Lock()
-        self._names: OrderedDict[str, None] = OrderedDict()
+        self._logged: set[str] = set()
 
-    def passes(self, pod: core.Pod, answer: Answer) -> Answer:
-        """Return the answer, marked as ``unknown_scheduler`` if no profile is for the pod."""
-        if self._profiles.for_pod(pod) is not None:
-            return answer
-        self._warn(pod)
-        return answer._replace(result="unknown_scheduler")
-
-    def __len__(self) -> int:
-        """Return how many scheduler names are remembered."""
-        return len(self._names)
-
-    def _warn(self, pod: core.Pod) -> None:
-        name = pod.scheduler_name[: _LONGEST_NAME + 1]
-        with self._lock:
-            known = name in self._names
-            self._names[name] = None
-            self._names.move_to_end(name)
-            if len(self._names) > self._limit:
-                self._names.popitem(last=False)
-        if not known:
-            _LOGGER.warning(
-                "pod %s/%s has schedulerName %s, for which there is no profile: such pods pass "
-                "through untouched; configured are %s. If that is meant, list the name under "
-                "`profiles` without plugins",
-                pod.namespace,
-                pod.name,
-                name,
-                ", ".join(sorted(self._profiles.by_scheduler_name)) or "none",
-                extra={"scheduler_name": name},
-            )
+    def why_rejected(self, pod: core.Pod) -> str:
+        """Return why a pod is rejected for its schedulerName; "" if kubextend knows the name."""
+        why = why_unknown(self._profiles, pod)
+        if why and why not in self._logged and len(self._logged) < _MOST_LOGGED:
+            self._logged.add(why)
+            _LOGGER.warning("pod %s/%s is rejected: %s", pod.namespace, pod.name, why)
+        return why

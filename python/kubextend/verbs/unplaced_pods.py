@@ -22,8 +22,6 @@ record holds:
   change, because kube-scheduler tries a changed pod again.
 - How often bind refused the pod, if the pod belongs to a pod group. bind answers each refusal later
   than the one before.
-- When kube-scheduler is to try the pod again because what kept the pod from a node is over by then
-  and no event says so: see ``retry``.
 
 A restarted kubextend has no records, and a replica that answers bind but not filter lacks some.
 kube-scheduler then simply tries the pods again.
@@ -93,17 +91,11 @@ class Attempt:
         state: the CycleState, in which the plugins of the attempt keep what they found out.
         nominated_alone: whether the filter request names the pod's nominated node and no other; if
             that node is rejected, kube-scheduler asks about all nodes in the same cycle.
-        profile: the profile whose plugins fill the CycleState; None if the pod has none.
     """
 
     pod: core.Pod
     state: CycleState
     nominated_alone: bool = False
-    profile: Profile | None = None
-
-    def state_for(self, profile: Profile) -> CycleState | None:
-        """Return the CycleState; None if a new configuration has replaced the pod's profile."""
-        return self.state if self.profile is profile else None
 
 
 @dataclass(slots=True, eq=False)
@@ -154,7 +146,6 @@ class _Record:
         permit_hold_s: how many seconds filter rejects the pod because Permit rejected it.
         permit_until_s: until when filter rejects the pod because Permit rejected it.
         refusals: how often bind refused the pod, as far as ``refuse_bind`` was told.
-        retry: whether kube-scheduler is to try the pod again, as soon as ``wake_due`` is called.
     """
 
     pod: core.Pod
@@ -167,7 +158,6 @@ class _Record:
     permit_hold_s: float = 0.0
     permit_until_s: float = -math.inf
     refusals: int = 0
-    retry: bool = False
 
     @property
     def held_bytes(self) -> int:
@@ -178,7 +168,7 @@ class _Record:
         """Whether the record equals a new record of the pod, so that it can be dropped."""
         now = self.attempt is not None or self.rejection is not None
         later = self.permit_hold_s or self.reasons.told or self.refusals
-        return not (now or later or self.retry)
+        return not (now or later)
 
 
 class UnplacedPods:
@@ -251,18 +241,11 @@ class UnplacedPods:
         asked = pod.uid, pod.nominated_node_name, self._clock()
         self._left_nominated[pod.scheduler_name] = asked
 
-    def begin(
-        self,
-        pod: core.Pod,
-        profile: Profile | None = None,
-        *,
-        nominated_alone: bool | None = None,
-    ) -> Attempt:
+    def begin(self, pod: core.Pod, *, nominated_alone: bool | None = None) -> Attempt:
         """Begin and return a scheduling attempt, which replaces the pod's last attempt.
 
         Args:
             pod: the pod.
-            profile: the profile of the pod; None if the pod has none.
             nominated_alone: what ``asks_alone`` returned for the filter request; None: the attempt
                 begins without one.
         """
@@ -270,7 +253,7 @@ class UnplacedPods:
             record = self._record_of(pod)
             if nominated_alone is not None:
                 self._left_nominated.pop(pod.scheduler_name, None)
-            record.attempt = attempt = Attempt(pod, CycleState(), bool(nominated_alone), profile)
+            record.attempt = attempt = Attempt(pod, CycleState(), bool(nominated_alone))
             self._keep(record)
         return attempt
 
@@ -398,13 +381,6 @@ class UnplacedPods:
             self._keep(record)
             return record.refusals
 
-    def retry(self, pod: core.Pod) -> None:
-        """Make kube-scheduler try a pod again, at the next ``wake_due``."""
-        with self._lock:
-            record = self._record_of(pod)
-            record.retry = True
-            self._keep(record)
-
     def why_not_tried(self, pod: core.Pod) -> Status | None:
         """Return Permit's rejection of a pod, which filter has to repeat; None: filters decide.
 
@@ -457,19 +433,6 @@ class UnplacedPods:
         if not self._behind:
             self._look()
 
-    def end_rejections(self) -> None:
-        """Make kube-scheduler retry each pod that filters or Permit rejected; any thread may call.
-
-        The filters of other profiles may let these pods pass.
-        """
-        with self._lock:
-            records = self._records.values()
-            rejected = [each for each in records if each.permit is not None or each.reasons.told]
-            for record in rejected:
-                record.permit = None
-                self._let_nodes_go(record)
-        self._activate([record.pod for record in rejected])
-
     def expect_change(self) -> None:
         """Record that pods may pass now though no node changed; never waits, on any thread."""
         self._expected = True
@@ -480,7 +443,6 @@ class UnplacedPods:
         The call runs filters, so it needs a thread that may wait. The pods are those
         - that may pass after ``expect_change``, or that ``nodes_changed`` had no time to check,
         - that Permit rejected a while ago,
-        - for which ``retry`` was called,
         - whose reasons changed while kube-scheduler has the old ones.
         """
         if self._expected:
@@ -508,7 +470,7 @@ class UnplacedPods:
     def _keep(self, record: _Record) -> None:
         for gone in self._records.put(record):
             self._unlist(gone.pod.uid)
-            if gone.permit is not None or gone.retry:
+            if gone.permit is not None:
                 # The pod may be unschedulable by now, and ``wake_due`` no longer finds it.
                 self._forgotten.append(gone.pod)
 
@@ -640,16 +602,13 @@ class UnplacedPods:
                 self._woken.inc()
 
     def _due_by_time(self) -> list[core.Pod]:
-        """Return the pods, each once, to retry after Permit's rejection or because of ``retry``."""
+        """Return the pods, each once, to retry because Permit rejected them a while ago."""
         now_s = self._clock()
         with self._lock:
             due, self._forgotten = self._forgotten, []
             for record in self._records.values():
-                after_permit = record.permit is not None and record.permit_until_s <= now_s
-                if after_permit:
+                if record.permit is not None and record.permit_until_s <= now_s:
                     record.permit = None
-                if after_permit or record.retry:
-                    record.retry = False
                     due.append(record.pod)
         return due
 

@@ -1,9 +1,6 @@
 """The verbs filter, prioritize, preempt and bind, and what concerns all of them."""
 
-from collections.abc import Iterable
-
 from kubextend import core
-from kubextend.profile import Profile, Profiles
 from kubextend.verbs.answer_in_time import TimeLimitedVerb
 from kubextend.verbs.bind import POD_DELETED, BindVerb
 from kubextend.verbs.context import Context
@@ -32,7 +29,7 @@ class Verbs:
         self.profiles = context.profiles
         self.metrics = context.metrics
         self.limits = memory.limits
-        self._add_breakers()
+        self.limits.breakers.add(plugin.name for plugin in self.profiles.plugins)
         self.waiting_pods = memory.waiting_pods
         self.throttle = memory.throttle
         self.readiness = context.readiness
@@ -64,22 +61,6 @@ class Verbs:
         """Whether any profile has plugins that run Python code, which holds the interpreter."""
         profiles = self.profiles.by_scheduler_name.values()
         return any(profile.plugins_in_python for profile in profiles)
-
-    def replace_profiles(self, profiles: Iterable[Profile]) -> None:
-        """Answer all requests from now on with other profiles; call this on the event loop.
-
-        A verb that runs already, and a bind of a pod that Permit holds, ends with the profile that
-        it began with. An attempt that began with a profile that is replaced gets a new CycleState.
-        The next call of ``wake_due`` makes kube-scheduler retry all unschedulable pods, because the
-        new profiles may let them pass.
-        """
-        self.profiles.by_scheduler_name = Profiles.of(profiles).by_scheduler_name
-        self._add_breakers()
-        self._looked_in_term = None
-        self.unplaced.end_rejections()
-
-    def _add_breakers(self) -> None:
-        self.limits.breakers.add(plugin.name for plugin in self.profiles.plugins)
 
     def nodes_changed(self) -> None:
         """Make kube-scheduler retry rejected pods that may pass because watched nodes changed.

@@ -165,7 +165,7 @@ def page_world(folder: Path, *filters: Any, path: str = "/") -> Iterator[World]:
         ["filter", "prioritize", "bind"],
         lambda: told.not_ready,
         health,
-        configuration_sha256=lambda: SHA256,
+        configuration_sha256=SHA256,
         queue=lambda: told.queue,
     )
     reader = DecisionReader(

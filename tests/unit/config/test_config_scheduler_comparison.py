@@ -433,7 +433,7 @@ DIFFERENCES: dict[str, tuple[dict[str, Any], Change, list[tuple[str, str, object
         top(profiles=[{"schedulerName": "mll"}]),
         [
             ("profiles", "no profile has schedulerName ml", ["mll"], "schedulerName: ml"),
-            ("profiles[0].schedulerName", "untouched by plugins", "mll", "one of ml"),
+            ("profiles[0].schedulerName", "reject its pods", "mll", "one of ml"),
         ],
     ),
     "no profile, which is the default": (FILTER, top(profiles=None), []),
@@ -445,7 +445,14 @@ DIFFERENCES: dict[str, tuple[dict[str, Any], Change, list[tuple[str, str, object
     "a profile more": (
         CONFIGURATIONS["own scheduler"],
         lambda tree: tree["profiles"].append({"schedulerName": "default-scheduler"}),
-        [("profiles[1].schedulerName", "untouched by plugins", "default-scheduler", "one of ml")],
+        [
+            (
+                "profiles[1].schedulerName",
+                "reject its pods",
+                "default-scheduler",
+                "one of ml",
+            )
+        ],
     ),
     "a profile more where kubextend is asked nothing": (
         CONFIGURATIONS["no verb"],
@@ -596,7 +603,14 @@ DIFFERENCES: dict[str, tuple[dict[str, Any], Change, list[tuple[str, str, object
             leaderElection=None,
             profiles=[{"schedulerName": "ml"}, {"schedulerName": "default-scheduler"}],
         ),
-        [("profiles[1].schedulerName", "untouched by plugins", "default-scheduler", "one of ml")],
+        [
+            (
+                "profiles[1].schedulerName",
+                "reject its pods",
+                "default-scheduler",
+                "one of ml",
+            )
+        ],
     ),
     "another lease": (
         CONFIGURATIONS["own scheduler"],

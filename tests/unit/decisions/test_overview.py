@@ -140,7 +140,7 @@ def test_a_list_has_the_latest_pods_and_says_how_many_there_are(
 def test_the_queue_and_the_configuration_are_told() -> None:
     cluster = Cluster(AtPermit(), nodes=1)
     assert overview(cluster)["queue"] is None
-    found = overview(cluster, queue=lambda: (True, {"ready": 7}), configuration_sha256=lambda: "ab")
+    found = overview(cluster, queue=lambda: (True, {"ready": 7}), configuration_sha256="ab")
     assert found["queue"] == {"leads": True, "pods": {"ready": 7}}
     assert found["kubextend"]["configurationSha256"] == "ab"
 

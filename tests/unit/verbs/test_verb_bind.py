@@ -13,7 +13,7 @@ from kubextend.profile import BindingPlugins, Profile, Profiles
 from kubextend.verbs import Verbs
 from make_verbs import make_verbs
 
-WHOLE = {"PodName": "p", "PodNamespace": "ml", "PodUID": "u", "Node": "n"}
+WHOLE = {"PodName": "p", "PodNamespace": "ml", "PodUID": "uid-of-p", "Node": "n"}
 
 
 def request(**fields: Any) -> bytes:
@@ -29,15 +29,17 @@ def error(verbs: Verbs, body: bytes) -> str:
 
 def test_the_pod_is_bound_under_its_uid() -> None:
     binder = Binder()
-    assert asyncio.run(verbs_of(binder=binder).bind(request())) == b'{"Error":""}'
-    assert binder.bound == [("ml", "p", "u", "n")]
+    assert (
+        asyncio.run(verbs_of(binder=binder, pod_reader=Reader()).bind(request())) == b'{"Error":""}'
+    )
+    assert binder.bound == [("ml", "p", "uid-of-p", "n")]
 
 
 def test_lower_case_keys_bind_too() -> None:
     binder = Binder()
     body = json.dumps({key.lower(): value for key, value in WHOLE.items()}).encode()
-    assert error(verbs_of(binder=binder), body) == ""
-    assert binder.bound == [("ml", "p", "u", "n")]
+    assert error(verbs_of(binder=binder, pod_reader=Reader()), body) == ""
+    assert binder.bound == [("ml", "p", "uid-of-p", "n")]
 
 
 MISSING = [
@@ -72,7 +74,7 @@ REFUSALS = [
 def test_what_the_api_refuses_is_an_error_and_never_a_success(
     text: str, status: int | None
 ) -> None:
-    verbs = verbs_of(binder=Binder(ClusterError(text, status)))
+    verbs = verbs_of(binder=Binder(ClusterError(text, status)), pod_reader=Reader())
     given = error(verbs, request())
     assert given
     assert text.replace("\ud800", "?") in given

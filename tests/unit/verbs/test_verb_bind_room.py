@@ -551,7 +551,7 @@ def a_second_profile(world: World, pods: Pods) -> World:
     """Its verbs bind the pods of ``default-scheduler`` with a plugin, of ``plain`` without any."""
     counting = Profile("default-scheduler", pods=pods.store.snapshot, counts_pods=True)
     world.verbs = make_verbs(
-        Profiles.of([counting, Profile("plain")]),
+        Profiles.of([counting, Profile("plain")], pass_through=["passed-through"]),
         watched=Watched().listing(node("n")),
         pods=pods,
         binder=world.binder,
@@ -561,7 +561,7 @@ def a_second_profile(world: World, pods: Pods) -> World:
     return world
 
 
-@pytest.mark.parametrize("scheduler", ["plain", "nobody"])
+@pytest.mark.parametrize("scheduler", ["plain", "passed-through"])
 def test_a_pod_without_plugins_counts_on_its_node_from_its_binding_on(scheduler: str) -> None:
     pods = Pods()
     pods.store.apply(watch_event("ADDED", pod("one", scheduler=scheduler)))

@@ -377,7 +377,7 @@ def test_at_most_eight_texts_go_out() -> None:
 
 
 PASSED_THROUGH = [
-    ("a pod of another scheduler", [Needs()], pod(scheduler="other")),
+    ("a pod that is passed through", [Needs()], pod(scheduler="passed-through")),
     ("a profile without filters", [], pod()),
 ]
 

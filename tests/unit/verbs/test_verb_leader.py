@@ -282,7 +282,7 @@ def test_what_forbids_a_binding_between_two_attempts_is_heeded(what: str, plugin
         "default-scheduler" if plugins else "plain", binding=binding, needs_leader=True
     )
     verbs = make_verbs(
-        Profiles.of([profile]),
+        Profiles.of([profile], pass_through=[] if plugins else ["default-scheduler"]),
         watched=nodes,
         pods=pods,
         binder=binder,

@@ -343,18 +343,6 @@ def test_one_that_is_forgotten_for_another_is_woken_as_its_time_is_never_over() 
         assert activator.woken == ["parked"]
 
 
-def test_one_that_is_to_be_tried_again_and_is_forgotten_for_another_is_woken() -> None:
-    activator = Activator()
-    unplaced = unplaced_pods(activator, room_for=1)
-    for name in ("first", "next"):
-        asked = core.read_args(names_request([], of=pod(name))).pod
-        assert asked is not None
-        unplaced.retry(asked)
-    for _ in range(2):
-        unplaced.wake_due()
-        assert sorted(activator.woken) == ["first", "next"]
-
-
 def test_a_pod_that_is_rejected_after_each_activation_waits_twice_as_long_each_time() -> None:
     now_s = 0.0
     rejected = unplaced_pods(clock=lambda: now_s)
@@ -537,24 +525,3 @@ def test_of_a_pod_that_was_deleted_nothing_is_remembered_and_nobody_waits() -> N
     assert asyncio.run(world.bind()) == CLOSED
     assert not any(world.throttle.waits_s)
     assert not world.rejects()
-
-
-def test_filter_repeats_no_rejection_by_a_plugin_that_was_replaced_while_it_held_the_pod() -> None:
-    class Holds(Door):
-        def permit(self, *_: object) -> Any:
-            return Status.wait(), 600.0
-
-    world = World(Holds())
-    world.unplaced.begin(world.pod())
-
-    async def scenario() -> str:
-        held = asyncio.Event()
-        world.verbs.waiting_pods.tell(lambda _: held.set())
-        answer = asyncio.create_task(world.answer_of_bind())
-        await held.wait()
-        world.verbs.replace_profiles([Profile("default-scheduler")])
-        world.verbs.waiting_pods.reject("uid-of-pod", "Door", CLOSED)
-        return await answer
-
-    assert asyncio.run(scenario()) == CLOSED
-    assert world.filter()["NodeNames"] == ["n", "m"]

@@ -26,7 +26,6 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 from kubextend.profile import Profile
-from kubextend.verbs import Verbs
 from kubextend.verbs import unplaced_pods as unplaced_pods_module
 from kubextend.verbs.filter_outside_request import Verdict, filter_anew
 from kubextend.verbs.unplaced_pods import Attempt, UnplacedPods
@@ -537,23 +536,3 @@ def test_pods_are_forgotten_in_time_though_no_node_changes() -> None:
     crowd.unplaced.wake_due()
     assert not crowd.unplaced._rejected
     assert crowd.activator.woken == crowd.plugin.asked == []
-
-
-def test_a_pod_that_a_replaced_profile_rejects_late_is_tried_again() -> None:
-    activator = Activator()
-    verbs: Verbs
-
-    class Old:
-        name = "Old"
-
-        def filter_nodes(self, _state: Any, _pod: core.Pod, nodes: core.Nodes) -> list[Rejection]:
-            verbs.replace_profiles([Profile("default-scheduler")])
-            return [Rejection(nodes.everything(), Status.unschedulable("of old"))]
-
-    verbs = verbs_of([Old()], watched=Watched().listing(node("n")), activator=activator)
-    assert json.loads(verbs.filter(names_request(["n"])))["NodeNames"] == []
-    assert activator.woken == []
-    verbs.wake_due()
-    assert activator.woken == ["pod"]
-    verbs.wake_due()
-    assert activator.woken == ["pod"]

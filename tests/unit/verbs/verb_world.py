@@ -275,7 +275,7 @@ def verbs_of(
     profile = Profile("default-scheduler", filter=filters, score=scores)
     joined.setdefault("request_store", core.RequestStore())
     joined.setdefault("metrics", Metrics())
-    return make_verbs(Profiles.of([profile]), **joined)
+    return make_verbs(Profiles.of([profile], pass_through=["passed-through"]), **joined)
 
 
 def unplaced_pods(activator: Activator | None = None, **parts: Any) -> UnplacedPods:
