@@ -1270,6 +1270,12 @@ def amount(resource: str, quantity: str) -> int:
     Raises: ValueError: the text is no quantity of Kubernetes.
     """
 
+def is_dra_extended_resource(name: str) -> bool:
+    """Return whether dynamic resource allocation may serve it where a node's status has none.
+
+    Source: kubernetes v1.37 pkg/scheduler/util/utils.go IsDRAExtendedResourceName
+    """
+
 def read_binding_args(body: bytes | BodyBuffer) -> BindingArgs:
     """Parse the body of a bind request.
 

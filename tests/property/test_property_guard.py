@@ -21,6 +21,7 @@ from kubextend.verbs.bind_room_check import Guard
 
 CLUSTERS = 40
 GPU = "example.com/gpu"
+CARD = "deviceclass.resource.kubernetes.io/card"
 # By resource: the texts of amounts with what they mean.
 AMOUNTS: dict[str, dict[str, Fraction]] = {
     "cpu": {"0": Fraction(0), "1": Fraction(1), "250m": Fraction(1, 4), "1500m": Fraction(3, 2)},
@@ -28,6 +29,7 @@ AMOUNTS: dict[str, dict[str, Fraction]] = {
     "ephemeral-storage": {"1Gi": Fraction(2**30), "2G": Fraction(2 * 10**9)},
     "hugepages-2Mi": {"2Mi": Fraction(2**21), "4Mi": Fraction(2**22)},
     GPU: {"0": Fraction(0), "1": Fraction(1), "2": Fraction(2)},
+    CARD: {"1": Fraction(1), "2": Fraction(2)},
 }
 MANY = {
     "cpu": ("2", "4"),
@@ -35,6 +37,7 @@ MANY = {
     "ephemeral-storage": ("3Gi", "4Gi"),
     "hugepages-2Mi": ("4Mi", "8Mi"),
     GPU: ("1", "3"),
+    CARD: ("1", "3"),
 }
 SUFFIXES = {"Gi": 2**30, "Mi": 2**20, "": 1}
 
@@ -88,7 +91,7 @@ class Cluster:
             reasons.append("Too many pods")
         for resource in AMOUNTS:
             wanted, has = last.wants(resource), amount(allocatable.get(resource, "0"))
-            if wanted == 0 or (resource == GPU and has == 0):
+            if wanted == 0 or (resource in {GPU, CARD} and has == 0):
                 continue
             if wanted > has - sum((pod.wants(resource) for pod in there), Fraction(0)):
                 reasons.append(f"Insufficient {resource}")

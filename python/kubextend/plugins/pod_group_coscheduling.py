@@ -121,6 +121,8 @@ class PodGroupCoscheduling(Gangs):
             for name, each in placed:
                 own[name] += 1 if resource == "pods" else each.request(resource)
             room = nodes.allocatable(resource)
+            if core.is_dra_extended_resource(resource) and not any(room):
+                continue  # Nodes may have it by dynamic resource allocation.
             used = nodes.pods.requested(nodes, resource)
             left = sum(max(room[row] - used[row] + own[name], 0) for row, name in enumerate(names))
             if left < wanted:

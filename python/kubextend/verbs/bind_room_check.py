@@ -112,16 +112,8 @@ def _lacks(pod: core.Pod, node: core.NodeInfo) -> Iterator[_Lack]:
     """
     for resource, wanted in {**pod.requests, _PODS: 1}.items():
         allocatable = node.allocatable(resource)
-        if wanted <= 0 or (allocatable == 0 and _is_extended(resource)):
+        if wanted <= 0 or (allocatable == 0 and core.is_dra_extended_resource(resource)):
             continue
         free = allocatable - (node.requested(resource) - wanted)
         if wanted > free:
             yield _Lack(resource, wanted, free, allocatable)
-
-
-def _is_extended(resource: str) -> bool:
-    """Return whether a resource is not one of Kubernetes' own.
-
-    Source: kubernetes v1.37 pkg/apis/core/v1/helper/helpers.go IsExtendedResourceName
-    """
-    return "/" in resource and "kubernetes.io/" not in resource

@@ -57,7 +57,7 @@ mod native {
     #[pymodule_export]
     use crate::preemption::{PyPreemptionArgs, read_preemption_args};
     #[pymodule_export]
-    use crate::quantity::amount;
+    use crate::quantity::{amount, is_dra_extended_resource};
     #[pymodule_export]
     use crate::score::{checked_scores, narrowed, normalize, weigh};
     #[pymodule_export]

@@ -96,7 +96,7 @@ def test_the_pod_group_says_how_long_its_pods_wait(given: int | None, seconds: i
         ({"cpu": "8001m"}, False),
         ({"memory": "16Gi", "cpu": 8}, True),
         ({"memory": "17179869185"}, False),
-        ({"nvidia.com/gpu": "1"}, False),
+        ({"hugepages-2Mi": "2Mi"}, False),
         ({}, True),
     ],
 )
@@ -111,7 +111,7 @@ TOO_MANY = "minResources of the PodGroup has more than 32 resources; name fewer"
 
 def test_min_resources_with_too_many_names_are_refused_until_there_are_fewer() -> None:
     def named(number: int) -> Any:
-        least = {f"example.com/r{at}": "1" for at in range(number)}
+        least = {f"hugepages-{at + 1}Mi": "1" for at in range(number)}
         return pod_group(minMember=1, minResources=least)
 
     assert why_not(cluster(named(32)), pod("a")) == LACKS_RESOURCES

@@ -37,11 +37,16 @@ def test_a_node_has_no_more_pods_than_it_may() -> None:
 
 
 def test_ignored_devices_need_no_room() -> None:
-    pod = testing.pod_manifest(requests={"example.com/fpga": "1"})
-    assert filtered(pod).rejected == {"node": "Insufficient example.com/fpga"}
-    assert filtered(pod, ignoredResourceGroups=["example.com"]).kept == ("node",)
-    assert filtered(pod, ignoredResources=["example.com/fpga"]).kept == ("node",)
-    assert not filtered(pod, ignoredResources=["example.com/other"]).kept
+    pod = testing.pod_manifest(requests={"example.com/fpga": "2"})
+    nodes = [testing.node_manifest("node", allocatable=ROOM | {"example.com/fpga": "1"})]
+
+    def filtered(**args: Any) -> testing.FilterResult:
+        return testing.run_filter(NodeResourcesFit, pod, nodes, args=args)
+
+    assert filtered().rejected == {"node": "Insufficient example.com/fpga"}
+    assert filtered(ignoredResourceGroups=["example.com"]).kept == ("node",)
+    assert filtered(ignoredResources=["example.com/fpga"]).kept == ("node",)
+    assert not filtered(ignoredResources=["example.com/other"]).kept
 
 
 def test_the_example_loads_with_every_argument_of_its_readme() -> None:

@@ -1,14 +1,16 @@
 //! The plugin `NodeResourcesFit`: nodes must have room for a pod, and are scored by their use.
 //!
-//! Source: kubernetes v1.33 `plugins/noderesources`: `fit.go`, `least_allocated.go`,
+//! Source: kubernetes v1.37 `plugins/noderesources`: `fit.go`, `least_allocated.go`,
 //! `most_allocated.go`, `requested_to_capacity_ratio.go`
 
 use std::collections::{BTreeMap, HashSet};
 
+use ahash::RandomState;
+
 use super::resource_use::{Counted, ResourceUse, is_scalar};
 use super::{Filter, Score};
 use crate::node::{Mask, Nodes, Rejection};
-use crate::pod::{Pod, PodSnapshot};
+use crate::pod::{Pod, PodSnapshot, is_dra_extended_resource};
 
 const MAX_NODE_SCORE: i128 = 100;
 /// How many resources a reason names; a node may lack thousands.
@@ -41,8 +43,8 @@ pub struct NodeResourcesFit {
 impl NodeResourcesFit {
     fn is_ignored(&self, resource: &str) -> bool {
         let group = resource.split('/').next().unwrap_or_default();
-        let extended = resource.contains('/') && !resource.contains("kubernetes.io/");
-        extended && (self.ignored.contains(resource) || self.ignored_groups.contains(group))
+        is_dra_extended_resource(resource)
+            && (self.ignored.contains(resource) || self.ignored_groups.contains(group))
     }
 }
 
@@ -53,25 +55,42 @@ impl Filter for NodeResourcesFit {
             .map(|(resource, amount)| (&**resource, amount))
             .filter(|&(resource, amount)| amount > 0 && !self.is_ignored(resource))
             .collect();
+        // kube-scheduler asks dynamic resource allocation about nodes that have none of a resource.
+        // A tenant's pod may ask for thousands of resources that no node has.
+        let extended = |&(resource, _): &(&str, i64)| is_dra_extended_resource(resource);
+        if wanted.iter().any(extended) {
+            let known = extended_on(nodes);
+            wanted.retain(|each| !extended(each) || known.contains(each.0));
+        }
         wanted.sort_by_key(|&(resource, _)| is_scalar(resource));
         wanted.insert(0, ("pods", 1));
         let mut lacks: Vec<Vec<&str>> = vec![Vec::new(); nodes.len()];
         for (resource, wanted) in wanted {
-            // A tenant's pod may ask for thousands of resources, which no node has.
             if lacks.iter().all(|lacks| lacks.len() >= MOST_NAMED) {
                 break;
             }
             let allocatable = nodes.map_or(0, |node| node.allocatable_amount(resource));
             let used = pods.requested(nodes, resource);
+            let by_dra = is_dra_extended_resource(resource);
             for (at, lacks) in lacks.iter_mut().enumerate() {
                 let free = allocatable[at].saturating_sub(used[at]);
-                if wanted > free && lacks.len() < MOST_NAMED {
+                let is_here = allocatable[at] != 0 || !by_dra;
+                if is_here && wanted > free && lacks.len() < MOST_NAMED {
                     lacks.push(resource);
                 }
             }
         }
         by_reason(lacks)
     }
+}
+
+/// Returns the resources that nodes name in their status and that are not Kubernetes' own.
+fn extended_on(nodes: &Nodes) -> HashSet<&str, RandomState> {
+    let each = (0..nodes.len()).filter_map(|at| nodes.node(at));
+    let named = each.flat_map(|node| node.allocatable.iter().map(|(resource, _)| &**resource));
+    named
+        .filter(|resource| is_dra_extended_resource(resource))
+        .collect()
 }
 
 /// Returns one rejection for each set of resources that nodes lack.

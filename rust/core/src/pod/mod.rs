@@ -25,7 +25,7 @@ pub use details::{
 pub use keeping::Keeping;
 pub use labelled::Unlabelled;
 pub use record::{Container, KeptParts, Missing, Pod, RequestsWithDefaults};
-pub use resources::{Amounts, Word};
+pub use resources::{Amounts, Word, is_dra_extended_resource};
 pub use snapshot::PodSnapshot;
 pub use store::{PodStore, Unassumable};
 

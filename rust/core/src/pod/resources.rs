@@ -124,6 +124,22 @@ pub(crate) fn usual(text: &str) -> Option<&'static str> {
     })
 }
 
+/// Whether a driver of dynamic resource allocation may serve the resource on a node that has none of
+/// it in its status.
+///
+/// Source: kubernetes v1.37 pkg/scheduler/util/utils.go `IsDRAExtendedResourceName`
+///
+/// ```
+/// use kubextend_core::pod::is_dra_extended_resource;
+///
+/// assert!(is_dra_extended_resource("example.com/gpu"));
+/// assert!(!is_dra_extended_resource("hugepages-2Mi"));
+/// ```
+pub fn is_dra_extended_resource(name: &str) -> bool {
+    let native = !name.contains('/') || name.contains("kubernetes.io/");
+    !native || name.starts_with("deviceclass.resource.kubernetes.io/")
+}
+
 /// A `v1.ResourceList`: exact amounts by resource.
 ///
 /// The map is ordered, and the number of resources hardly changes what a change of one amount
