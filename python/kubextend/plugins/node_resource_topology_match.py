@@ -5,13 +5,12 @@ Source: kubernetes-sigs/scheduler-plugins v0.33.5 pkg/noderesourcetopology
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from itertools import combinations
 from math import comb
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from kubextend import core
 from kubextend.errors import KubextendError
@@ -53,13 +52,16 @@ _TOO_MUCH_WORK: Final = (
     f"pod needs more than {_MOST_COMPARISONS:,} comparisons with NUMA zones;"
     " give it fewer containers or resources"
 )
-_ON_EVERY_NODE: Final = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
+_INIT_CONTAINER: Final = "init container"
 _MAX_NODE_SCORE: Final = 100
 _MILLI: Final = 1000
 
 Amounts: TypeAlias = Mapping[str, int]
 Strategy: TypeAlias = Callable[[Amounts, Amounts, Mapping[str, int]], int]
 Costs: TypeAlias = tuple[tuple[int, ...], ...]
+
+_T = TypeVar("_T")
+_V = TypeVar("_V")
 
 
 class NumaScoringStrategy(ArgsModel):
@@ -136,36 +138,62 @@ class _Topology(NamedTuple):
 
 
 class _Requests(NamedTuple):
-    """What a pod requests, and how much of it kubelet aligns with NUMA zones."""
+    """What a pod requests, and how much of it kubelet aligns with NUMA zones.
 
-    init_containers: Sequence[core.Container]
-    init_requests: Sequence[Amounts]
-    requests: Sequence[Amounts]
+    Attributes:
+        init_containers: for each, whether it is a sidecar, and what it requests.
+        containers: what each app container requests.
+    """
+
+    init_containers: Sequence[tuple[bool, Amounts]]
+    containers: Sequence[Amounts]
     overhead: Amounts
     guaranteed: bool
 
     @classmethod
     def of(cls, pod: core.Pod) -> "_Requests":
         """Return the requests of a pod."""
-        first, then = pod.init_containers, pod.containers
-        requests = [container.requests for container in then]
-        guaranteed = pod.qos_class == "Guaranteed"
-        return cls(first, [each.requests for each in first], requests, pod.overhead, guaranteed)
+        first = [(each.sidecar, each.requests) for each in pod.init_containers]
+        then = [each.requests for each in pod.containers]
+        return cls(first, then, pod.overhead, pod.qos_class == "Guaranteed")
+
+    def named(self) -> set[str]:
+        """Return the resources that the pod names."""
+        return {each for request in (*self.of_containers(), self.overhead) for each in request}
+
+    def without(self, resources: Collection[str]) -> "_Requests":
+        """Return the requests of all other resources."""
+
+        def rest(request: Amounts) -> Amounts:
+            return {each: request[each] for each in request if each not in resources}
+
+        first = [(is_sidecar, rest(request)) for is_sidecar, request in self.init_containers]
+        return _Requests(
+            first, list(map(rest, self.containers)), rest(self.overhead), self.guaranteed
+        )
 
     def of_containers(self) -> list[Amounts]:
         """Return the requests of each container, of init containers first."""
-        return [*self.init_requests, *self.requests]
+        return [*(request for _, request in self.init_containers), *self.containers]
 
     def of_pod(self) -> Amounts:
-        """Return the requests of the whole pod, which count sidecars as init containers."""
-        whole: dict[str, int] = {}
-        for resource, requested in _items(self.requests):
-            whole[resource] = whole.get(resource, 0) + requested
-        for resource, requested in _items(self.init_requests):
-            whole[resource] = max(whole.get(resource, 0), requested)
-        for resource, requested in self.overhead.items():
-            whole[resource] = whole.get(resource, 0) + requested
+        """Return the most that the pod requests at one time: a sidecar runs beside what follows."""
+        whole, started, most = Counter[str](), Counter[str](), Counter[str]()
+        for request in self.containers:
+            whole.update(request)
+        for is_sidecar, request in self.init_containers:
+            for resource, wanted in request.items():
+                most[resource] = max(most[resource], started[resource] + wanted)
+                started[resource] += wanted if is_sidecar else 0
+        whole.update(started)
+        for resource, at_start in most.items():
+            whole[resource] = max(whole[resource], at_start)
+        whole.update(self.overhead)
         return whole
+
+    def by_scope(self) -> "_ByScope":
+        """Return the requests that kubelet aligns one after the other, by its scope."""
+        return {"pod": [self.of_pod()], "container": self.of_containers()}
 
     def need_room(self, resource: str) -> bool:
         """Return whether a zone needs room: for cpu, memory and huge pages if Guaranteed."""
@@ -175,11 +203,12 @@ class _Requests(NamedTuple):
 
     def needs(self) -> "_Needs":
         """Return what zones need to have for the pod, for the filter."""
-        first: dict[_Need, str] = {}
-        for container, request in zip(self.init_containers, self.init_requests, strict=True):
-            kind = f"{'sidecar' if container.sidecar else 'init'} container"
-            first.setdefault(self._need(request), kind)
-        return _Needs(first, list(map(self._need, self.requests)), self._need(self.of_pod()))
+        first = [
+            ("sidecar container" if is_sidecar else _INIT_CONTAINER, self._need(request))
+            for is_sidecar, request in self.init_containers
+        ]
+        then = [("container", self._need(request)) for request in self.containers]
+        return {"pod": [("pod", self._need(self.of_pod()))], "container": [*first, *then]}
 
     def _need(self, request: Amounts) -> "_Need":
         return tuple(
@@ -193,19 +222,9 @@ _Need: TypeAlias = tuple[tuple[str, int], ...]
 """Resources that a zone needs to have, and how much of each the zone needs to have left."""
 
 
-class _Needs(NamedTuple):
-    """What zones need to have for a pod.
-
-    Attributes:
-        init_containers: each different need of init containers, and the kind of the first one that
-            has it; init containers take no room from each other.
-        containers: the need of each app container.
-        pod: the need of the whole pod.
-    """
-
-    init_containers: Mapping[_Need, str]
-    containers: Sequence[_Need]
-    pod: _Need
+_ByScope: TypeAlias = Mapping[str, Sequence[Amounts]]
+_Needs: TypeAlias = Mapping[str, Sequence[tuple[str, _Need]]]
+"""By kubelet's scope, what zones need to have, in the order in which it starts, with its kind."""
 
 
 class NodeResourceTopologyMatch:
@@ -234,16 +253,21 @@ class NodeResourceTopologyMatch:
         """
         del state
         requests = _Requests.of(pod)
-        named = {resource for resource, _ in _items(requests.of_containers())}
+        named = requests.named()
         if pod.qos_class == "BestEffort" and not any(map(_is_device, named)):
             return []
+        rows: dict[str, set[int]] = {}
         try:
-            rows = self._refused(requests.needs(), named, nodes)
+            for row, reason in enumerate(self._each(requests, nodes, _Requests.needs, _refusal)):
+                if reason:
+                    rows.setdefault(reason, set()).add(row)
         except _TooMuchWorkError as error:
             detail = f"{len(requests.of_containers())} containers, {len(named)} resources"
             return [Rejection(nodes.everything(), Status.unresolvable(str(error), detail))]
         return [
-            Rejection(core.Mask(row in found for row in range(len(nodes))), _unschedulable(reason))
+            Rejection(
+                core.Mask(row in found for row in range(len(nodes))), Status.unschedulable(reason)
+            )
             for reason, found in rows.items()
         ]
 
@@ -257,57 +281,50 @@ class NodeResourceTopologyMatch:
         if not requests.guaranteed:
             return [_MAX_NODE_SCORE] * len(nodes)
         try:
-            return self._scores(requests, nodes)
+            scores = self._each(requests, nodes, _Requests.by_scope, self._score)
+            return [score if isinstance(score, int) else 0 for score in scores]
         except _TooMuchWorkError as error:
             name = f"{pod.namespace}/{pod.name}"
             self._logger.warning("no node has points for the pod %s: %s", name, error)
             return [0] * len(nodes)
 
-    def _refused(
-        self, needs: _Needs, named: AbstractSet[str], nodes: core.Nodes
-    ) -> dict[str, set[int]]:
-        """Return the rows of nodes that are refused, by reason; equal nodes are looked at once."""
+    def _each(
+        self,
+        requests: _Requests,
+        nodes: core.Nodes,
+        prepared: Callable[[_Requests], _T],
+        judged: Callable[[_Topology, _T, _Budget], _V],
+    ) -> Iterator[_V | str | None]:
+        """Yield what is judged of each node, of equal nodes once, or what ``_topology`` returns.
+
+        kube-scheduler asks dynamic resource allocation about extended resources of which a node has
+        none, so that they are left out of the requests there.
+        """
         budget = _Budget()
-        on_some = named - _ON_EVERY_NODE
-        budget.spend(len(on_some) * len(nodes))
-        amounts = {each: nodes.allocatable(each) for each in on_some}
-        known: dict[tuple[bytes, frozenset[str]], str] = {}
-        rows: dict[str, set[int]] = {}
+        extended = sorted(filter(core.is_dra_extended_resource, requests.named()))
+        budget.spend(len(extended) * len(nodes))
+        amounts = [nodes.allocatable(each) for each in extended]
+        rest: dict[tuple[str, ...], _T] = {}
+        known: dict[tuple[bytes, tuple[str, ...]], _V] = {}
         for row, node in enumerate(nodes.names):
             found = self._topology(node)
-            if isinstance(found, _Topology):
-                lacking = frozenset(each for each in on_some if not amounts[each][row])
-                key = found.digest, lacking
-                if key not in known:
-                    known[key] = _refusal(found, needs, lacking, budget)
-                reason = known[key]
-            else:
-                reason = found or ""
-            if reason:
-                rows.setdefault(reason, set()).add(row)
-        return rows
-
-    def _scores(self, requests: _Requests, nodes: core.Nodes) -> list[int]:
-        """Return the score of each node; equal nodes are looked at once."""
-        budget = _Budget()
-        wanted = {"pod": [requests.of_pod()], "container": requests.of_containers()}
-        known: dict[bytes, int] = {}
-        scores = []
-        for node in nodes.names:
-            found = self._topology(node)
             if not isinstance(found, _Topology):
-                scores.append(0)
+                yield found
                 continue
-            if found.digest not in known:
-                known[found.digest] = self._score(found, wanted[found.scope], requests, budget)
-            scores.append(known[found.digest])
-        return scores
+            there = zip(extended, amounts, strict=True)
+            lacking = tuple(each for each, of_nodes in there if not of_nodes[row])
+            if lacking not in rest:
+                budget.spend(sum(map(len, requests.of_containers())))
+                rest[lacking] = prepared(requests.without(lacking))
+            kind = found.digest, lacking
+            if kind not in known:
+                known[kind] = judged(found, rest[lacking], budget)
+            yield known[kind]
 
-    def _score(
-        self, topology: _Topology, wanted: Sequence[Amounts], of: _Requests, budget: _Budget
-    ) -> int:
+    def _score(self, topology: _Topology, by_scope: _ByScope, budget: _Budget) -> int:
+        wanted = by_scope[topology.scope]
         if self._strategy is None:
-            return _score_of_few_zones(topology, wanted, of, budget)
+            return _score_of_few_zones(topology, wanted, budget)
         if topology.policy != _SINGLE_NUMA_NODE:
             return 0
         total = 0
@@ -336,15 +353,6 @@ class NodeResourceTopologyMatch:
     def _forget(self, before: KubeObject | None, now: KubeObject | None) -> None:
         if now is None and before is not None:
             self._read.pop(before["metadata"]["name"], None)
-
-
-def _unschedulable(reason: str) -> Status:
-    return Status.unschedulable(reason)
-
-
-def _items(lists: Iterable[Amounts]) -> Iterator[tuple[str, int]]:
-    for amounts in lists:
-        yield from amounts.items()
 
 
 def _is_device(resource: str) -> bool:
@@ -401,22 +409,18 @@ def _costs(zone: KubeObject) -> Mapping[int, int]:
     return {number: int(value) for number, value in listed if number is not None}
 
 
-def _refusal(topology: _Topology, needs: _Needs, lacking: AbstractSet[str], budget: _Budget) -> str:
+def _refusal(topology: _Topology, needs: _Needs, budget: _Budget) -> str:
     """Return why kubelet would refuse a pod on a node; "" if kubelet would not."""
     if topology.policy != _SINGLE_NUMA_NODE:
         return ""
-    room = _Room(topology, lacking, budget)
-    if topology.scope == "pod":
-        return "cannot align pod" if room.zone_for(needs.pod) is None else ""
-    for need, kind in needs.init_containers.items():
-        if room.zone_for(need) is None:
-            return f"cannot align {kind}"
-    for need in needs.containers:
+    room = _Room(topology, budget)
+    for kind, need in needs[topology.scope]:
         number = room.zone_for(need)
         if number is None:
-            return "cannot align container"
-        # Init containers end before: only the app containers take room from each other.
-        room.take(number, need)
+            return f"cannot align {kind}"
+        # An init container ends before the next container starts, a sidecar does not.
+        if kind != _INIT_CONTAINER:
+            room.take(number, need)
     return ""
 
 
@@ -425,14 +429,12 @@ class _Room:
 
     Args:
         topology: the zones of the node.
-        lacking: resources that pods name, and of which the node has none.
         budget: the comparisons that may still be made.
     """
 
-    def __init__(self, topology: _Topology, lacking: AbstractSet[str], budget: _Budget) -> None:
+    def __init__(self, topology: _Topology, budget: _Budget) -> None:
         self._zones = {zone.number: dict(zone.available) for zone in topology.zones}
         self._offered = {resource for zone in self._zones.values() for resource in zone}
-        self._lacking = lacking
         self._budget = budget
 
     def zone_for(self, need: _Need) -> int | None:
@@ -440,8 +442,6 @@ class _Room:
         self._budget.spend(len(need) + 1)
         of_zones = []
         for resource, least in need:
-            if resource in self._lacking:
-                return None
             if resource in self._offered:
                 of_zones.append((resource, least))
             elif resource not in {"ephemeral-storage", "storage"} and not _is_device(resource):
@@ -523,9 +523,7 @@ _STRATEGIES: Final[Mapping[str, Strategy]] = {
 }
 
 
-def _score_of_few_zones(
-    topology: _Topology, wanted: Sequence[Amounts], of: _Requests, budget: _Budget
-) -> int:
+def _score_of_few_zones(topology: _Topology, wanted: Sequence[Amounts], budget: _Budget) -> int:
     """Return a score that is the higher the fewer zones the requests need, one after the other."""
     zones = [dict(zone.available) for zone in topology.zones]
     in_zones = {resource for zone in zones for resource in zone}
@@ -534,7 +532,7 @@ def _score_of_few_zones(
         budget.spend(len(request) + 1)
         if not request.keys() & in_zones:
             continue
-        chosen = _fewest_zones(zones, topology.costs, request, of, budget)
+        chosen = _fewest_zones(zones, topology.costs, request, budget)
         if chosen is None:
             return 0
         most = max(most, len(chosen.zones))
@@ -553,7 +551,7 @@ class _Chosen(NamedTuple):
 
 
 def _fewest_zones(
-    zones: Sequence[Amounts], costs: Costs, request: Amounts, of: _Requests, budget: _Budget
+    zones: Sequence[Amounts], costs: Costs, request: Amounts, budget: _Budget
 ) -> _Chosen | None:
     """Return the fewest zones with room for a request, and of these the nearest to each other."""
     for size in range(1, len(zones) + 1):
@@ -563,7 +561,7 @@ def _fewest_zones(
         best: tuple[int, Sequence[int]] | None = None
         for distance, chosen in all_sets:
             budget.spend((len(request) + 2) * (size + 2))
-            if _have_room([zones[index] for index in chosen], request, of):
+            if _have_room([zones[index] for index in chosen], request):
                 if distance == lowest:
                     return _Chosen(chosen, nearest=True)
                 if best is None or distance < best[0]:
@@ -583,11 +581,9 @@ def _sets(costs: Costs, size: int) -> tuple[int, list[tuple[int, tuple[int, ...]
     return min(_UNKNOWN_COST * size * size, *(distance for distance, _ in all_sets)), all_sets
 
 
-def _have_room(zones: Sequence[Amounts], request: Amounts, of: _Requests) -> bool:
-    if not all(resource in zone for zone in zones for resource in request):
-        return False
+def _have_room(zones: Sequence[Amounts], request: Amounts) -> bool:
     return all(
-        not of.need_room(resource) or sum(zone[resource] for zone in zones) >= wanted
+        all(resource in zone for zone in zones) and sum(zone[resource] for zone in zones) >= wanted
         for resource, wanted in request.items()
     )
 
