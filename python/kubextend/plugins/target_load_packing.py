@@ -144,11 +144,13 @@ class TargetLoadPacking:
     def predicted_milli(self, pod: core.Pod) -> int:
         """Return the milli-CPUs that a pod is expected to use.
 
-        The result is the sum over the pod's containers and its overhead, or the pod's CPU request
-        if the pod store does not keep the containers because they are too large.
+        The result is the sum over the pod's containers, its sidecars and its overhead, or the pod's
+        CPU request if the pod store does not keep the containers because they are too large.
         """
         try:
-            return sum(map(self._of_container, pod.containers)) + pod.overhead.get("cpu", 0)
+            sidecars = [each for each in pod.init_containers if each.sidecar]
+            running = sum(map(self._of_container, [*pod.containers, *sidecars]))
+            return running + pod.overhead.get("cpu", 0)
         except TruncatedPodError:
             return pod.request("cpu")
 

@@ -120,37 +120,28 @@ class NodeLoad:
 
 
 def pod_requests(pod: core.Pod) -> tuple[int, int]:
-    """Return the milli-CPUs and the bytes of memory that a pod requests.
-
-    The amounts are the sums over the containers, or the largest init container's request if that is
-    more, and the overhead. A sidecar counts as an init container, as in scheduler-plugins.
-    """
-    try:
-        return _amounts(pod, limits=False)
-    except TruncatedPodError:
-        return pod.request("cpu"), pod.request("memory")
+    """Return the milli-CPUs and the bytes of memory that a pod requests."""
+    return pod.request("cpu"), pod.request("memory")
 
 
 def pod_limits(pod: core.Pod) -> tuple[int, int]:
     """Return the limits of milli-CPUs and bytes of memory of a pod, each at least its request."""
     cpu, memory = pod_requests(pod)
     try:
-        most_cpu, most_memory = _amounts(pod, limits=True)
+        return max(cpu, _limit(pod, "cpu")), max(memory, _limit(pod, "memory"))
     except TruncatedPodError:
         return cpu, memory
-    return max(cpu, most_cpu), max(memory, most_memory)
 
 
-def _amounts(pod: core.Pod, *, limits: bool) -> tuple[int, int]:
-    def of(containers: list[core.Container]) -> list[tuple[int, int]]:
-        lists = [each.limits if limits else each.requests for each in containers]
-        return [(each.get("cpu", 0), each.get("memory", 0)) for each in lists]
-
-    running, before = of(pod.containers), of(pod.init_containers)
-    overhead = pod.overhead
-    cpu = max([sum(cpu for cpu, _ in running), *(cpu for cpu, _ in before)])
-    memory = max([sum(memory for _, memory in running), *(memory for _, memory in before)])
-    return cpu + overhead.get("cpu", 0), memory + overhead.get("memory", 0)
+def _limit(pod: core.Pod, resource: str) -> int:
+    """Return the highest sum of the limits of containers that run at one time, and the overhead."""
+    sidecars = most = 0
+    for each in pod.init_containers:
+        limit = each.limits.get(resource, 0)
+        most = max(most, sidecars + limit)
+        sidecars += limit if each.sidecar else 0
+    running = sidecars + sum(each.limits.get(resource, 0) for each in pod.containers)
+    return max(most, running) + pod.overhead.get(resource, 0)
 
 
 def _cpu(args: NodeLoadArgs) -> str:
