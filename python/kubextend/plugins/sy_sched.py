@@ -27,11 +27,17 @@ _ALLOWED: Final = frozenset({"SCMP_ACT_ALLOW", "SCMP_ACT_LOG"})
 _SPARE_PODS: Final = 100
 # A tenant may name thousands in one pod, and each is looked up.
 _MOST_PROFILES: Final = 32
+# A tenant may name profiles that are not there, in one pod after the other.
+_MOST_TOLD: Final = 100
 # As for each object of the Kubernetes API.
 _LONGEST_NAME: Final = 253
 
 ProfileName: TypeAlias = tuple[str, str]
-"""The namespace and the name of a SeccompProfile."""
+"""The namespace and the name of a SeccompProfile.
+
+From version 0.9 on, the profiles of the Security Profiles Operator are in no namespace: in its
+place, a path has the folder of the operator.
+"""
 
 
 class SySchedArgs(ArgsModel):
@@ -65,19 +71,21 @@ class SySched:
         # UID -> the pod's node, and the profiles that the pod named.
         self._of_pods: dict[str, tuple[str, frozenset[ProfileName]]] = {}
         self._most_remembered = _SPARE_PODS
+        self._told: set[ProfileName] = set()
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
         """Return for each node the calls, beyond their own, that its pods and the new pod see."""
         pods = self._handle.pods(state)
         allowed = _Allowed(self._profiles, self._default)
         own = allowed.by_all(_named_by(pod))
-        if not own or pods is None:
-            return [0] * len(nodes)
-        scores = [
-            _beyond(own, Counter(map(allowed.by_all, self._on_node(node))))
-            for node in nodes.with_pods(pods)
-        ]
-        self._forget_deleted(pods)
+        scores = [0] * len(nodes)
+        if own and pods is not None:
+            scores = [
+                _beyond(own, Counter(map(allowed.by_all, self._on_node(node))))
+                for node in nodes.with_pods(pods)
+            ]
+            self._forget_deleted(pods)
+        self._tell(allowed.missing)
         return scores
 
     def normalize_score(self, state: CycleState, pod: core.Pod, scores: Scores) -> Scores:
@@ -87,6 +95,18 @@ class SySched:
         """
         del state, pod
         return core.normalize(list(scores), reverse=True)
+
+    def _tell(self, missing: Iterable[ProfileName]) -> None:
+        """Log each profile that is missing once, and no more than 100 beside the default."""
+        for name in missing:
+            if name in self._told or (len(self._told) > _MOST_TOLD and name != self._default):
+                continue
+            self._told.add(name)
+            self._handle.logger.warning(
+                "there is no SeccompProfile %s in namespace %s or in none: pods that name it have"
+                " the default profile %s, or without that one an equal score on all nodes",
+                *(name[1], name[0], "/".join(self._default)),
+            )
 
     def _on_node(self, node: core.NodeInfo) -> Iterator[frozenset[ProfileName]]:
         """Yield the profiles that each pod on a node named when it was first seen on a node.
@@ -121,11 +141,15 @@ class _Allowed:
     Args:
         profiles: the informer of SeccompProfiles.
         default: the profile of pods whose own profiles allow nothing.
+
+    Attributes:
+        missing: the names of which there is no profile.
     """
 
     def __init__(self, profiles: Informer, default: ProfileName) -> None:
         self._informer = profiles
         self._default = default
+        self.missing: set[ProfileName] = set()
         self._bits: dict[str, int] = {}
         self._by_name: dict[ProfileName, int] = {}
         self._by_all: dict[frozenset[ProfileName], int] = {}
@@ -141,7 +165,10 @@ class _Allowed:
     def _by(self, name: ProfileName) -> int:
         found = self._by_name.get(name)
         if found is None:
-            calls = _calls(self._informer.get(*name))
+            profile = self._informer.get(*name) or self._informer.get("", name[1])
+            if profile is None:
+                self.missing.add(name)
+            calls = _calls(profile)
             found = self._by_name[name] = reduce(or_, map(self._bit, calls), 0)
         return found
 
@@ -186,7 +213,9 @@ def _in_spec(pod: core.Pod) -> frozenset[ProfileName]:
     if b"Localhost" not in raw:
         return frozenset()
     spec = json.loads(raw).get("spec") or {}
-    return _few(_names(_paths([spec, *(spec.get("containers") or [])])))
+    init_containers = spec.get("initContainers") or []
+    sidecars = [each for each in init_containers if each.get("restartPolicy") == "Always"]
+    return _few(_names(_paths([spec, *(spec.get("containers") or []), *sidecars])))
 
 
 def _in_annotations(pod: core.Pod) -> frozenset[ProfileName]:
@@ -219,7 +248,7 @@ def _paths(with_contexts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _names(paths: Iterable[str]) -> Iterator[ProfileName]:
-    """Yield the namespace and the name in paths such as ``operator/NAMESPACE/NAME.json``."""
+    """Yield the names in paths like ``operator/NAMESPACE/NAME.json`` and ``operator/NAME.json``."""
     for path in paths:
         *_, namespace, file = ["", *path.split("/")]
         name = file.rpartition(".")[0] if "." in file else file
