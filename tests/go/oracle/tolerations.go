@@ -8,8 +8,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// The gate TaintTolerationComparisonOperators is off by default.
-const comparisonOperators = false
+// kube-apiserver takes no pod with Lt or Gt while the gate TaintTolerationComparisonOperators is off.
+const comparisonOperators = true
 
 type tolerationCase struct {
 	Toleration v1.Toleration `json:"toleration"`
@@ -33,6 +33,14 @@ var taints = []v1.Taint{
 	{Key: "sla", Value: "5", Effect: v1.TaintEffectNoSchedule},
 	{Key: "sla", Value: "-5", Effect: v1.TaintEffectNoExecute},
 	{Key: "sla", Value: "05", Effect: v1.TaintEffectNoSchedule},
+	{Key: "sla", Value: "0", Effect: v1.TaintEffectNoSchedule},
+	{Key: "sla", Value: "-0", Effect: v1.TaintEffectNoSchedule},
+	{Key: "sla", Value: "+5", Effect: v1.TaintEffectNoSchedule},
+	{Key: "sla", Value: "5.0", Effect: v1.TaintEffectNoSchedule},
+	{Key: "sla", Value: "", Effect: v1.TaintEffectNoSchedule},
+	{Key: "sla", Value: "9223372036854775807", Effect: v1.TaintEffectNoSchedule},
+	{Key: "sla", Value: "9223372036854775808", Effect: v1.TaintEffectNoSchedule},
+	{Key: "sla", Value: "-9223372036854775808", Effect: v1.TaintEffectNoExecute},
 	{Key: "", Value: "", Effect: ""},
 	{Key: "", Value: "", Effect: v1.TaintEffectNoSchedule},
 	{Key: "gpu", Value: "a100", Effect: ""},
@@ -65,6 +73,17 @@ var tolerationKinds = []v1.Toleration{
 	{Key: "sla", Operator: v1.TolerationOpLt, Value: "9"},
 	{Key: "sla", Operator: v1.TolerationOpGt, Value: "1"},
 	{Key: "sla", Operator: v1.TolerationOpGt, Value: "-9"},
+	{Key: "sla", Operator: v1.TolerationOpGt, Value: "5"},
+	{Key: "sla", Operator: v1.TolerationOpLt, Value: "5", Effect: v1.TaintEffectNoSchedule},
+	{Key: "sla", Operator: v1.TolerationOpGt, Value: "05"},
+	{Key: "sla", Operator: v1.TolerationOpGt, Value: "-0"},
+	{Key: "sla", Operator: v1.TolerationOpLt, Value: "+9"},
+	{Key: "sla", Operator: v1.TolerationOpLt},
+	{Key: "sla", Operator: v1.TolerationOpLt, Value: "9223372036854775807"},
+	{Key: "sla", Operator: v1.TolerationOpGt, Value: "-9223372036854775808"},
+	{Key: "sla", Operator: v1.TolerationOpGt, Value: "-9223372036854775809"},
+	{Operator: v1.TolerationOpGt, Value: "1"},
+	{Key: "sla", Operator: "gt", Value: "1"},
 	{Key: "sla", Operator: v1.TolerationOpEqual, Value: "5"},
 	{Key: "node.kubernetes.io/unschedulable", Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule},
 	{Key: "node.kubernetes.io/unschedulable", Effect: v1.TaintEffectNoSchedule},

@@ -1,6 +1,6 @@
 //! Taints of nodes, tolerations of pods, and which tolerations cover which taints.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use ahash::RandomState;
 
@@ -44,9 +44,10 @@ impl Taint {
 pub struct Toleration {
     /// The key of the tolerated taints; empty: any key.
     pub key: String,
-    /// `Exists`, `Equal`, or empty for `Equal`.
+    /// `Exists`, `Equal`, empty for `Equal`, `Gt` or `Lt`.
     pub operator: String,
-    /// The value of the tolerated taints, for the operator `Equal`.
+    /// The value of the tolerated taints, or for `Gt` and `Lt` the number that theirs is above or
+    /// below.
     pub value: String,
     /// The effect of the tolerated taints; empty: any effect.
     pub effect: String,
@@ -54,10 +55,11 @@ pub struct Toleration {
 
 /// Whether `toleration` covers `taint`.
 ///
-/// `Lt` and `Gt` cover nothing: the gate `TaintTolerationComparisonOperators` is off in
-/// Kubernetes v1.36 unless somebody turns it on.
+/// `Gt` covers a taint whose value is above the toleration's, `Lt` one whose value is below; a value
+/// that is no number is neither. kube-apiserver takes no pod with either while the gate
+/// `TaintTolerationComparisonOperators` is off.
 ///
-/// Source: api v0.36 core/v1/toleration.go `ToleratesTaint`
+/// Source: api v0.37 core/v1/toleration.go `ToleratesTaint`
 ///
 /// ```
 /// use kubextend_core::labels::{Taint, Toleration, tolerates};
@@ -75,8 +77,22 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
         && match toleration.operator.as_str() {
             "" | "Equal" => toleration.value == taint.value,
             "Exists" => true,
+            "Gt" => is_above(&taint.value, &toleration.value),
+            "Lt" => is_above(&toleration.value, &taint.value),
             _ => false,
         }
+}
+
+fn is_above(high: &str, low: &str) -> bool {
+    matches!((number(high), number(low)), (Some(high), Some(low)) if high > low)
+}
+
+/// Returns the integer of 64 bits that `text` is, written without a plus and leading zeros.
+///
+/// Source: apimachinery v0.37 `pkg/api/validate/content` `IsDecimalInteger`
+fn number(text: &str) -> Option<i64> {
+    let number: i64 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
 }
 
 /// The most tolerations that are compared one after the other, which is faster than a hash table.
@@ -98,9 +114,13 @@ pub struct Tolerations<'a>(Covering<'a>);
 enum Covering<'a> {
     /// Few tolerations, which are compared one after the other.
     Few(&'a [Toleration]),
-    /// Many tolerations, in a hash table: users choose how many tolerations a pod has, and each
+    /// Many tolerations, in hash tables: users choose how many tolerations a pod has, and each
     /// taint of each node would be compared with all of them.
-    Many(HashSet<Covered<'a>, RandomState>),
+    Many {
+        equal: HashSet<Covered<'a>, RandomState>,
+        /// By key and effect the lowest number of a `Gt` and the highest of an `Lt`.
+        outside: HashMap<(&'a str, &'a str), (i64, i64), RandomState>,
+    },
 }
 
 /// The key, the effect and the value that a toleration covers; no value: any value.
@@ -112,16 +132,30 @@ impl<'a> Tolerations<'a> {
         if tolerations.len() <= FEW {
             return Self(Covering::Few(tolerations));
         }
-        let covered = |toleration: &'a Toleration| {
-            let value = match toleration.operator.as_str() {
-                "" | "Equal" => Some(toleration.value.as_str()),
-                "Exists" => None,
-                _ => return None,
-            };
-            Some((&*toleration.key, &*toleration.effect, value))
-        };
-        let covered = tolerations.iter().filter_map(covered).collect();
-        Self(Covering::Many(covered))
+        let (mut equal, mut outside) = (HashSet::default(), HashMap::default());
+        for Toleration {
+            key,
+            operator,
+            value,
+            effect,
+        } in tolerations
+        {
+            match (operator.as_str(), number(value)) {
+                ("" | "Equal", _) => drop(equal.insert((&**key, &**effect, Some(&**value)))),
+                ("Exists", _) => drop(equal.insert((&**key, &**effect, None))),
+                ("Gt" | "Lt", Some(number)) => {
+                    let nothing = (i64::MAX, i64::MIN);
+                    let (above, below) = outside.entry((&**key, &**effect)).or_insert(nothing);
+                    if operator == "Gt" {
+                        *above = number.min(*above);
+                    } else {
+                        *below = number.max(*below);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Self(Covering::Many { equal, outside })
     }
 
     /// Returns the first taint that forbids scheduling and that no toleration covers.
@@ -136,11 +170,14 @@ impl<'a> Tolerations<'a> {
     fn cover(&self, taint: &Taint) -> bool {
         match &self.0 {
             Covering::Few(tolerations) => tolerations.iter().any(|each| tolerates(each, taint)),
-            Covering::Many(covered) => ["", &taint.key].iter().any(|key| {
+            Covering::Many { equal, outside } => ["", &taint.key].iter().any(|key| {
                 let effects = ["", taint.effect.as_str()];
                 effects.iter().any(|effect| {
-                    covered.contains(&(*key, *effect, None))
-                        || covered.contains(&(*key, *effect, Some(&taint.value)))
+                    equal.contains(&(*key, *effect, None))
+                        || equal.contains(&(*key, *effect, Some(&taint.value)))
+                        || outside.get(&(*key, *effect)).is_some_and(|(above, below)| {
+                            number(&taint.value).is_some_and(|it| it > *above || it < *below)
+                        })
                 })
             }),
         }
@@ -195,31 +232,12 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_comparison_operators_tolerate_nothing() {
-        let taint = Taint {
-            key: "sla".into(),
-            value: "5".into(),
-            effect: "NoSchedule".into(),
-        };
-        for operator in ["Lt", "Gt"] {
-            for value in ["4", "5", "6", ""] {
-                let toleration = Toleration {
-                    operator: operator.into(),
-                    value: value.into(),
-                    ..Toleration::default()
-                };
-                assert!(!tolerates(&toleration, &taint), "{operator} {value}");
-            }
-        }
-    }
-
     fn word() -> impl Strategy<Value = String> {
-        prop::sample::select(vec!["", "a", "b"]).prop_map(str::to_owned)
+        prop::sample::select(vec!["", "a", "b", "4", "5", "-6", "07"]).prop_map(str::to_owned)
     }
 
     fn any_toleration() -> impl Strategy<Value = Toleration> {
-        let operator = prop::sample::select(vec!["", "Equal", "Exists", "Lt"]);
+        let operator = prop::sample::select(vec!["", "Equal", "Exists", "Lt", "Gt"]);
         (word(), operator, word(), word()).prop_map(|(key, operator, value, effect)| Toleration {
             key: format!("{key}{key}"),
             operator: operator.to_owned(),
