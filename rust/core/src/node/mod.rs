@@ -26,5 +26,5 @@ pub use table::{NodeStoreStats, NodeTable};
 
 pub(crate) use names::Names;
 pub(crate) use request_store::Fresh;
-pub(crate) use snapshot::Snapshot;
+pub(crate) use snapshot::{Snapshot, make_room};
 pub(crate) use source::Span;

@@ -87,7 +87,7 @@ pub(super) const MOST_CHANGES: usize = 8;
 /// nothing in any round.
 // Beside the lookups, this code made requests with names 7 % slower.
 #[cold]
-pub(super) fn make_room<K: Clone + Eq + Hash, V>(
+pub(crate) fn make_room<K: Clone + Eq + Hash, V>(
     known: &mut HashMap<K, V, RandomState>,
     most: usize,
 ) {

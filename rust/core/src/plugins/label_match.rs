@@ -25,7 +25,7 @@ pub struct ScoreRule {
     pub pod: Selector,
     /// Selects the nodes that get the score.
     pub node: Selector,
-    /// The number to add; the maker of the rules keeps the sum over all rules within 0 to 100.
+    /// The number to add; a sum over all rules beyond 64 bits counts as the nearest that fits.
     pub score: i64,
 }
 
@@ -56,13 +56,14 @@ impl Filter for LabelMatch {
 
 impl Score for LabelMatch {
     fn score(&self, pod: &Pod, nodes: &Nodes, _: &PodSnapshot) -> Vec<i64> {
-        let mut scores = vec![0; nodes.len()];
+        let mut sums = vec![0_i128; nodes.len()];
         let applies = |rule: &&ScoreRule| rule.pod.matches(&pod.label_lookup());
         for rule in self.scores.iter().filter(applies) {
             for at in nodes.matches(&rule.node).indices() {
-                scores[at] += rule.score;
+                sums[at] += i128::from(rule.score);
             }
         }
-        scores
+        let limited = |sum: i128| sum.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        sums.into_iter().map(limited).collect()
     }
 }

@@ -11,6 +11,7 @@ use super::occupancy::NodePods;
 use super::record::Pod;
 use super::size;
 use crate::labels::Selector;
+use crate::node::make_room;
 
 /// Says which pods are counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -83,8 +84,8 @@ impl Default for Version {
     }
 }
 
-/// The most questions whose counts are remembered.
-const MOST_QUESTIONS: usize = 64;
+/// The most questions whose counts are remembered; each workload may have one of its own.
+const MOST_QUESTIONS: usize = 512;
 
 /// The most counts that are remembered for all questions, of 16 bytes each: whoever may create pods
 /// may give each of them a node of its own, which need not exist.
@@ -132,18 +133,14 @@ impl Counts {
         if counted.bytes() > LARGEST_QUESTION {
             return Arc::default();
         }
-        let most = (MOST_COUNTS / end.max(1)).min(MOST_QUESTIONS);
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // The rows of each question grow with the nodes that have pods.
-        if all.len() > most {
-            all.clear();
-        }
+        let most = (MOST_COUNTS / end.max(1)).clamp(1, MOST_QUESTIONS);
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        make_room(&mut all, most + 1);
         if let Some(known) = all.get(counted) {
             return known.clone();
         }
-        if all.len() >= most {
-            all.clear();
-        }
+        make_room(&mut all, most);
         all.entry(counted.clone()).or_default().clone()
     }
 }
@@ -173,8 +170,10 @@ mod tests {
                 .map(|rows| rows.lock().map_or(0, |rows| rows.len()));
             (all.len(), rows.sum::<usize>())
         };
-        (0..MOST_QUESTIONS).for_each(|number| ask(number, 5_000));
-        assert_eq!(remembered(), (MOST_QUESTIONS, MOST_QUESTIONS * 5_000));
+        (0..MOST_QUESTIONS).for_each(|number| ask(number, 2_000));
+        assert_eq!(remembered(), (MOST_QUESTIONS, MOST_QUESTIONS * 2_000));
+        ask(MOST_QUESTIONS, 2_000);
+        assert_eq!(remembered().0, MOST_QUESTIONS);
         // The same questions as before, about more nodes, and then others.
         for number in 0..2 * MOST_QUESTIONS {
             ask(number, 150_000);
