@@ -27,6 +27,7 @@ _SERIES_AT_A_TIME = 500
 _LONGEST_COMPLAINT = 200
 # Each takes about 80 bytes in Python, a multiple of its bytes in JSON. A series has about 20.
 _MOST_VALUES = 1_000_000
+_NOTHING: Final = {"resultType": "vector", "result": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def read_vector(body: bytes, label: NodeLabel) -> Vector:
             continue
         at, value = sample
         newest = at if newest is None else max(newest, at)
-        node = label.node_of(series["metric"])
+        node = label.node_of(series["metric"] or {})
         if node is None:
             dropped["no_node"] += 1
         elif node in several or node in by_node:
@@ -118,7 +119,8 @@ def _result(body: bytes) -> Sequence[Any]:
         answer = orjson.loads(body)
         if answer["status"] != "success":
             raise PrometheusError(str(answer.get("error", "no success"))[:_LONGEST_COMPLAINT])
-        data = answer["data"]
+        # Go writes a list or an object that was never filled as null.
+        data = answer["data"] if answer["data"] is not None else _NOTHING
         kind, result = data["resultType"], data["result"]
     except orjson.JSONDecodeError as error:
         message = f"the answer is no JSON: {error}"
@@ -126,10 +128,10 @@ def _result(body: bytes) -> Sequence[Any]:
     except (TypeError, LookupError, AttributeError) as error:
         message = "the answer is not that of Prometheus' query API"
         raise PrometheusError(message) from error
-    if kind != "vector" or not isinstance(result, list):
+    if kind != "vector" or not isinstance(result, list | None):
         message = f"the query yields a {str(kind)[:20]}, not an instant vector with a value a node"
         raise PrometheusError(message)
-    return result
+    return result or []
 
 
 def _sample(series: Any) -> tuple[float, float] | None:
@@ -137,7 +139,7 @@ def _sample(series: Any) -> tuple[float, float] | None:
     try:
         sample = series["value"]
         at, value = sample
-        if not isinstance(series["metric"], dict) or not isinstance(value, str):
+        if not isinstance(series["metric"], dict | None) or not isinstance(value, str):
             return None
         return (float(at), float(value)) if math.isfinite(at) else None
     except (TypeError, ValueError, LookupError, OverflowError):
