@@ -281,7 +281,7 @@ def gathered(
             events = cluster.pod_events(api, namespace, pod["metadata"]["uid"])
     except ClusterError as error:
         unknown = str(error)
-        if error.status == HTTPStatus.FORBIDDEN and forbidden_hint:
+        if error.status in {401, 403} and forbidden_hint:
             unknown += f"; {forbidden_hint}"
     uid = "" if pod is None else pod["metadata"]["uid"]
     try:

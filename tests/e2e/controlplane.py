@@ -170,6 +170,10 @@ class ControlPlane:
 
     def kubeconfig_with(self, token: str, path: Path, url: str | None = None) -> Path:
         """Write a kubeconfig with a bearer token into a file; return the file."""
+        return self.kubeconfig_of({"token": token}, path, url)
+
+    def kubeconfig_of(self, user: Object, path: Path, url: str | None = None) -> Path:
+        """Write a kubeconfig with a user's credentials into a file; return the file."""
         cluster = {
             "server": url or self.url,
             "certificate-authority": str(self.authority.cert),
@@ -178,7 +182,7 @@ class ControlPlane:
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "e2e", "cluster": cluster}],
-            "users": [{"name": "e2e", "user": {"token": token}}],
+            "users": [{"name": "e2e", "user": user}],
             "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "e2e"}}],
             "current-context": "e2e",
         }

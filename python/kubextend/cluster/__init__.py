@@ -121,9 +121,9 @@ def unconnected_client() -> ApiClient:
 
     A check of the configuration constructs the plugins and calls none of their methods.
     """
-    from kubernetes.client import ApiClient  # noqa: PLC0415 - as in ``connect``
+    from kubernetes.client import ApiClient, Configuration  # noqa: PLC0415 - as in ``connect``
 
-    return ApiClient()
+    return ApiClient(Configuration(no_proxy="*"))
 
 
 def check_kubeconfig(path: str, context: str | None = None) -> None:
@@ -138,9 +138,9 @@ def check_kubeconfig(path: str, context: str | None = None) -> None:
     Raises:
         ClusterError: the file lacks the context or its cluster, or is no valid kubeconfig.
     """
-    from kubextend.cluster import client  # noqa: PLC0415 - as in ``connect``
+    from kubextend.cluster import credentials  # noqa: PLC0415 - as in ``connect``
 
-    client.check_kubeconfig(path, context)
+    credentials.Context.of(path, context)
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Cluster:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from kubextend.core import Pod
 
+UNAUTHORIZED = 401
 FORBIDDEN = 403
 NOT_FOUND = 404
 CONFLICT = 409
@@ -30,6 +31,10 @@ these would change the path of the request."""
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 """Content type of a patch that merges lists such as conditions and scheduling gates by key: list
 entries that the patch does not name stay."""
+
+NOBODY = re.compile(r'system:anonymous|User \\?"\\?"')
+"""Whom kube-apiserver names in a 403 if a request had no credentials.
+Source: k8s.io/apiserver v0.36 pkg/endpoints/handlers/responsewriters/errors.go"""
 
 ONLY_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 """Value of an Accept header that asks the API to answer with an object's metadata only."""
@@ -71,6 +76,7 @@ class Call:
         accept: the content types that the response may have.
         most_bytes: the most bytes of the response's body; a longer body is an error, and is not
             read to its end. None means no limit.
+        right: the right that the caller needs, such as ``get on pods``, for error messages.
     """
 
     method: str
@@ -81,6 +87,7 @@ class Call:
     content_type: str = "application/json"
     accept: str = "application/json"
     most_bytes: int | None = None
+    right: str = ""
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -91,6 +98,13 @@ class UnreachableError(ClusterError):
 
     def __init__(self, call: Call, reason: object) -> None:
         super().__init__(f"{call}: {' '.join(str(reason).split())}")
+
+
+class NoCredentialsError(UnreachableError):
+    """A call was not sent, as no credentials came out of those that are configured."""
+
+    def __init__(self, why: str) -> None:
+        ClusterError.__init__(self, why)
 
 
 class TooLongError(ClusterError):
@@ -104,9 +118,10 @@ class RefusedError(ClusterError):
     """The Kubernetes API answered a call with an error instead of success.
 
     Attributes:
-        status: the HTTP status, or the code of a watch's ERROR event.
+        status: the HTTP status, or the code of a watch's ERROR event; 401 also for a 403 that a
+            call without credentials got.
         reason: the message of the API's Status object, or the HTTP reason phrase if there is no
-            Status.
+            Status; with the right to grant if that is what is missing.
         retry_after_s: seconds of the Retry-After header; None without that header.
     """
 
@@ -115,14 +130,19 @@ class RefusedError(ClusterError):
     def __init__(
         self, call: Call, status: int, reason: str, retry_after_s: float | None = None
     ) -> None:
+        if status == FORBIDDEN and NOBODY.search(reason):
+            # No right is missing, but the credentials are.
+            status = UNAUTHORIZED
+        elif status == FORBIDDEN and call.right:
+            reason += f"; grant {call.right}"
         self.reason = reason
         self.retry_after_s = retry_after_s
         super().__init__(f"{call}: {status} {reason}", status)
 
     @property
     def passes(self) -> bool:
-        """Whether the call may succeed if repeated later: the status is 429, or 500 or more."""
-        return self.status == TOO_MANY_REQUESTS or self.status >= SERVER_ERROR
+        """Whether the call may succeed if repeated later: the status is 401, 429, 500 or more."""
+        return self.status in {UNAUTHORIZED, TOO_MANY_REQUESTS} or self.status >= SERVER_ERROR
 
     @property
     def is_of_another_pod(self) -> bool:

@@ -8,19 +8,17 @@ whether the pod is bound, the ``Binder`` reads the pod. Any number of threads ma
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
-
-import orjson
+from typing import TYPE_CHECKING
 
 from kubextend.cluster.api_call import (
     CONFLICT,
-    FORBIDDEN,
     NAME,
     NOT_FOUND,
     SERVER_ERROR,
     Call,
     RefusedError,
     UnreachableError,
+    parsed_object,
 )
 from kubextend.errors import ClusterError
 from kubextend.framework.handle import NO_ANNOTATIONS
@@ -34,6 +32,7 @@ TIMEOUT_S = 20.0
 CALL_S = 10.0
 FIRST_PAUSE_S = 0.1
 PAUSE_S = 2.0
+RIGHT = "create on pods/binding and get on pods"
 
 
 class Binder:
@@ -89,21 +88,60 @@ class Binder:
             ClusterError: the pod is not bound, or the result was not known in time; the message
                 says why.
         """
-        binding = _Binding(self._cluster, namespace, name, uid, node)
-        binding.annotate(annotations)
-        binding.write(
-            self._clock()
-            + min(self._timeout_s, self._timeout_s if timeout_s is None else timeout_s),
-            self._clock,
-            self._sleep,
-            why_not,
-        )
+        binding = _Binding(self._cluster, namespace, name, uid, node, annotations)
+        limit_s = self._timeout_s if timeout_s is None else min(timeout_s, self._timeout_s)
+        self._post(binding, self._clock() + limit_s, why_not)
+
+    def _post(self, binding: _Binding, deadline: float, why_not: Callable[[], str]) -> None:
+        """Post a Binding, and repeat until the pod is bound or cannot be bound, or time is up.
+
+        Args:
+            binding: the Binding.
+            deadline: the time from which on no attempt begins.
+            why_not: called right before each attempt; returns why the pod must not be bound to the
+                node, or "" if it may be.
+
+        Raises: ClusterError: the pod is not bound, or the result was not known in time.
+        """
+        pause_s = FIRST_PAUSE_S
+        in_time = f"the API took no binding for pod {binding.pod} in time"
+        while True:
+            if why := why_not():
+                raise ClusterError(why)
+            # The process may have been paused since the last look at the clock.
+            if (left_s := deadline - self._clock()) <= 0:
+                raise ClusterError(in_time)
+            try:
+                if binding.settled(left_s):
+                    return
+                wait_s, failure = pause_s, in_time
+            except (RefusedError, UnreachableError) as error:
+                wait_s = _wait_s(error, pause_s)
+                failure = f"cannot bind pod {binding.pod} to {binding.node}: {error}"
+                if self._clock() + wait_s >= deadline:
+                    raise ClusterError(failure, error.status) from error
+            if self._clock() + wait_s >= deadline:
+                raise ClusterError(failure)
+            self._sleep(wait_s)
+            pause_s = min(pause_s * 2, PAUSE_S)
 
 
 class _Binding:
-    """Posts the Binding of one pod to one node until the API's result is known."""
+    """The Binding of one pod to one node.
 
-    def __init__(self, cluster: Cluster, namespace: str, name: str, uid: str, node: str) -> None:
+    kube-apiserver merges its annotations into the pod's.
+    Source: kubernetes v1.36 pkg/registry/core/pod/storage/storage.go assignPod
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespace: str,
+        name: str,
+        uid: str,
+        node: str,
+        annotations: Mapping[str, str],
+    ) -> None:
         for what, text in (("namespace", namespace), ("pod", name), ("node", node)):
             if not NAME.fullmatch(text):
                 message = f"cannot bind: {text!r} is no name of a {what}"
@@ -112,68 +150,19 @@ class _Binding:
             message = f"cannot bind pod {namespace}/{name}: the request names no UID"
             raise ClusterError(message)
         self._cluster = cluster
-        self._pod = f"{namespace}/{name}"
+        self.pod = f"{namespace}/{name}"
         self._path = f"/api/v1/namespaces/{namespace}/pods/{name}"
         self._uid = uid
-        self._node = node
-        self._metadata = {"namespace": namespace, "name": name, "uid": uid}
+        self.node = node
+        metadata = {"namespace": namespace, "name": name, "uid": uid}
         self._body: dict[str, object] = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": self._metadata,
+            "metadata": metadata | ({"annotations": dict(annotations)} if annotations else {}),
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
 
-    def annotate(self, annotations: Mapping[str, str]) -> None:
-        """Make the Binding add annotations to the pod; kube-apiserver merges them into the pod's.
-
-        Source: kubernetes v1.36 pkg/registry/core/pod/storage/storage.go assignPod
-        """
-        if annotations:
-            metadata = {**self._metadata, "annotations": dict(annotations)}
-            self._body = {**self._body, "metadata": metadata}
-
-    def write(
-        self,
-        deadline: float,
-        clock: Callable[[], float],
-        sleep: Callable[[float], object],
-        why_not: Callable[[], str],
-    ) -> None:
-        """Post the Binding, and repeat until the pod is bound or cannot be bound, or time is up.
-
-        Args:
-            deadline: the time on ``clock`` from which on no attempt begins.
-            clock: returns the present time in monotonic seconds.
-            sleep: waits for the given seconds between attempts.
-            why_not: called right before each attempt; returns why the pod must not be bound to the
-                node, or "" if it may be.
-
-        Raises: ClusterError: the pod is not bound, or the result was not known in time.
-        """
-        pause_s = FIRST_PAUSE_S
-        in_time = f"the API took no binding for pod {self._pod} in time"
-        while True:
-            if why := why_not():
-                raise ClusterError(why)
-            # The process may have been paused since the last look at the clock.
-            if (left_s := deadline - clock()) <= 0:
-                raise ClusterError(in_time)
-            try:
-                if self._settled(left_s):
-                    return
-                wait_s, failure = pause_s, in_time
-            except (RefusedError, UnreachableError) as error:
-                wait_s = _wait_s(error, pause_s)
-                failure = f"cannot bind pod {self._pod} to {self._node}: {error}"
-                if clock() + wait_s >= deadline:
-                    raise ClusterError(failure, error.status) from error
-            if clock() + wait_s >= deadline:
-                raise ClusterError(failure)
-            sleep(wait_s)
-            pause_s = min(pause_s * 2, PAUSE_S)
-
-    def _settled(self, left_s: float) -> bool:
+    def settled(self, left_s: float) -> bool:
         """Post the pod's Binding once, and return whether the pod is on the node now.
 
         Returns: True if the API confirms that the pod is on this node. False if the API did not
@@ -185,8 +174,9 @@ class _Binding:
             UnreachableError: the API does not respond, so nobody knows whether the pod is bound.
         """
         call_s = min(CALL_S, left_s / 2)
+        path = f"{self._path}/binding"
         try:
-            self._cluster.request(Call("POST", f"{self._path}/binding", call_s, body=self._body))
+            self._cluster.request(Call("POST", path, call_s, body=self._body, right=RIGHT))
         except UnreachableError:
             return self._on_the_node(call_s)
         except RefusedError as error:
@@ -207,7 +197,7 @@ class _Binding:
         """
         if self._on_the_node(call_s):
             return True
-        message = f"cannot bind pod {self._pod} to {self._node}: {conflict.reason}"
+        message = f"cannot bind pod {self.pod} to {self.node}: {conflict.reason}"
         raise ClusterError(message, CONFLICT) from conflict
 
     def _on_the_node(self, call_s: float, trouble: RefusedError | None = None) -> bool:
@@ -217,40 +207,29 @@ class _Binding:
             ClusterError: the pod is on another node, or another pod has its name.
             RefusedError: the API refuses for now, or the pod is on no node and ``trouble`` is set.
         """
-        call = Call("GET", self._path, call_s)
+        call = Call("GET", self._path, call_s, right=RIGHT)
         try:
             body = self._cluster.request(call)
         except RefusedError as error:
             if error.passes:
                 raise
             raise self._final(error) from error
-        pod = _read(call, body)
+        pod = parsed_object(call, body)
         uid, node = pod.get("metadata", {}).get("uid"), pod.get("spec", {}).get("nodeName")
         if uid != self._uid:
-            message = f"cannot bind pod {self._pod}: its UID is {uid}, not {self._uid}"
+            message = f"cannot bind pod {self.pod}: its UID is {uid}, not {self._uid}"
             raise ClusterError(message, CONFLICT)
-        if node and node != self._node:
-            message = f"pod {self._pod} is bound to node {node}, not to {self._node}"
+        if node and node != self.node:
+            message = f"pod {self.pod} is bound to node {node}, not to {self.node}"
             raise ClusterError(message, CONFLICT)
         if not node and trouble is not None:
             raise trouble
         return bool(node)
 
     def _final(self, error: RefusedError) -> ClusterError:
-        hint = {
-            FORBIDDEN: "; grant create on pods/binding and get on pods",
-            NOT_FOUND: "; it was deleted",
-        }.get(error.status, "")
-        message = f"cannot bind pod {self._pod} to {self._node}: {error.reason}{hint}"
+        hint = "; it was deleted" if error.status == NOT_FOUND else ""
+        message = f"cannot bind pod {self.pod} to {self.node}: {error.reason}{hint}"
         return ClusterError(message, error.status)
-
-
-def _read(call: Call, body: bytes) -> dict[str, Any]:
-    try:
-        pod = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise UnreachableError(call, error) from error
-    return pod if isinstance(pod, dict) else {}
 
 
 def _wait_s(error: ClusterError, pause_s: float) -> float:

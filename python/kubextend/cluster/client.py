@@ -1,13 +1,12 @@
-"""The connection to the Kubernetes API: credentials, and a pool of HTTP connections.
+"""The connection to the Kubernetes API: credentials in use, and a pool of HTTP connections.
 
 Every other module of ``kubextend.cluster`` sends its calls by ``Cluster``. ``Cluster`` sends each
-call once; only after a 401 does ``Cluster`` read the credentials anew and send the call again.
-Callers of ``Cluster`` decide about other retries.
+call once; only if the API does not accept the credentials does ``Cluster`` read them again and
+send the call again. Callers of ``Cluster`` decide about other retries.
 """
 
 from __future__ import annotations
 
-import binascii
 import email.utils
 import logging
 import os
@@ -18,6 +17,7 @@ import threading
 import time
 import warnings
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -25,27 +25,30 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
 import orjson
-import yaml
-from kubernetes.client import ApiClient, ApiException, Configuration
-from kubernetes.config import (
-    ConfigException,
-    incluster_config,
-    load_incluster_config,
-    load_kube_config,
-)
-from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
+from kubernetes.client import ApiClient, ApiException
+from kubernetes.config import incluster_config
 from kubernetes.utils.keepalive import tcp_keepalive_socket_options
 from urllib3.exceptions import InsecureRequestWarning
 
 from kubextend import __version__
-from kubextend.cluster.api_call import Call, RefusedError, TooLongError, UnreachableError
+from kubextend.cluster.api_call import (
+    UNAUTHORIZED,
+    Call,
+    NoCredentialsError,
+    RefusedError,
+    TooLongError,
+    UnreachableError,
+)
+from kubextend.cluster.credentials import of_kubeconfig, of_service_account
 from kubextend.cluster.stream import BROKEN, READ_BYTES, Stream
-from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from kubernetes.client import Configuration
     from urllib3 import BaseHTTPResponse
+
+    from kubextend.cluster.credentials import Access
 
 log = logging.getLogger(__name__)
 
@@ -53,10 +56,12 @@ CONNECT_TIMEOUT_S = 5.0
 POOL_SIZE = 256
 """How many idle connections to the Kubernetes API are kept: as many as binds run at a time. A bind
 that finds no idle connection opens a new TLS connection."""
-TOKEN_KEPT_S = 10.0
-"""Seconds for which a bearer token is cached, because the official client takes 50 us to return the
-token. The official client itself reads a mounted token once a minute."""
-RENEWAL_INTERVAL_S = 5.0
+RENEWAL_WAIT_S = 2.0
+"""The most seconds for which a call waits for other credentials, to be sent again with them. Nobody
+looks meanwhile whether it should still be sent."""
+PAUSES_S = (0.0, 1.0, 2.0, 4.0, 8.0)
+"""The least seconds until the credentials are read again, after ever more attempts in a row from
+which nothing new came."""
 DROPS_UNSENT = (socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 """Makes the system reset a connection that is closed, and send nothing of it again. Without this
 option, the system goes on for minutes: a Binding that was given up while the network was cut would
@@ -64,36 +69,17 @@ reach kube-apiserver when another replica has long given the pod's place away. S
 RETRY_AFTER_LIMIT_S = 120.0
 MOST_SENTENCE_CHARS = 200
 
-OK = 200
 ERRORS_FROM = 300
-UNAUTHORIZED = 401
 
-_BROKEN_FILE = (
-    ConfigException,
-    yaml.YAMLError,
-    binascii.Error,
-    OSError,
-    AttributeError,
-    KeyError,
-    TypeError,
-    ValueError,
-)
-_NO_ANSWER = (*BROKEN, ApiException, ConfigException, ValueError)
+_NO_ANSWER = (*BROKEN, ApiException, ValueError)
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Cluster:
     """Read a kubeconfig or the pod's service account, and return a connection to the API."""
     if kubeconfig is None and context is None and _in_a_pod():
-        return Cluster(_service_account)
-    return Cluster(partial(_kubeconfig, kubeconfig or _default_kubeconfig(), context))
-
-
-def check_kubeconfig(path: str, context: str | None = None) -> None:
-    """Raise ClusterError if a kubeconfig file is not valid, or lacks the context or its cluster."""
-    try:
-        KubeConfigLoader(KubeConfigMerger(path).config, active_context=context)  # type: ignore[no-untyped-call]
-    except _BROKEN_FILE as error:
-        raise ClusterError(_broken(path, error)) from error
+        return Cluster(of_service_account)
+    path = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+    return Cluster(partial(of_kubeconfig, path, context))
 
 
 def _in_a_pod() -> bool:
@@ -101,39 +87,6 @@ def _in_a_pod() -> bool:
         bool(os.environ.get(incluster_config.SERVICE_HOST_ENV_NAME))
         and Path(incluster_config.SERVICE_TOKEN_FILENAME).is_file()
     )
-
-
-def _default_kubeconfig() -> str:
-    return os.environ.get("KUBECONFIG") or "~/.kube/config"
-
-
-def _service_account() -> Configuration:
-    configuration = Configuration()
-    try:
-        load_incluster_config(configuration)  # type: ignore[no-untyped-call]
-    except (ConfigException, OSError) as error:
-        folder = Path(incluster_config.SERVICE_TOKEN_FILENAME).parent
-        message = f"the pod's service account in {folder} cannot be used: {error}"
-        raise ClusterError(message) from error
-    return configuration
-
-
-def _kubeconfig(path: str, context: str | None) -> Configuration:
-    if not any(Path(part).expanduser().is_file() for part in path.split(os.pathsep) if part):
-        message = (
-            f"kubeconfig {path}: no such file; name one with --kubeconfig or cluster.kubeconfig,"
-            " or run in a pod with a service account"
-        )
-        raise ClusterError(message)
-    configuration = Configuration(host="")
-    try:
-        load_kube_config(path, context, configuration, False)  # type: ignore[no-untyped-call]
-    except _BROKEN_FILE as error:
-        raise ClusterError(_broken(path, error)) from error
-    if not configuration.host.startswith(("http://", "https://")):
-        message = f"kubeconfig {path}: the context's cluster needs `server: https://...`"
-        raise ClusterError(message)
-    return configuration
 
 
 def _warn_of_unverified(configuration: Configuration) -> None:
@@ -149,34 +102,30 @@ def _warn_of_unverified(configuration: Configuration) -> None:
         warnings.filterwarnings("ignore", asked, InsecureRequestWarning)
 
 
-def _broken(path: str, error: Exception) -> str:
-    if isinstance(error, FileNotFoundError) and "temporary directory" in str(error):
-        return (
-            f"kubeconfig {path}: its embedded certificates need a writable temporary directory;"
-            " mount one at /tmp or set TMPDIR"
-        )
-    text = " ".join(str(error).split()) or type(error).__name__
-    return f"kubeconfig {path} cannot be used: {text}; `kubectl config view` shows what it holds"
-
-
 class Cluster:
     """The connection to one Kubernetes API, with credentials. Any thread may use it.
 
+    Credentials are read again before they end, after the API did not accept them, and while none
+    came out. The old ones stay in use until others come out. No call goes out without credentials
+    if some are configured.
+
     Args:
-        load: reads the credentials; called again after the API answers 401.
+        load: reads the credentials.
         clock: returns the present time in monotonic seconds.
     """
 
     def __init__(
-        self, load: Callable[[], Configuration], *, clock: Callable[[], float] = time.monotonic
+        self, load: Callable[[], Access], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._load = load
         self._clock = clock
-        self._renewing = threading.Lock()
-        self._renewed_at = float("-inf")
-        configuration = load()
-        _warn_of_unverified(configuration)
-        self._session = _Session(configuration, clock)
+        self._lock = threading.Lock()
+        self._renewal = threading.Thread()
+        self._failures = 0
+        access = load()
+        _warn_of_unverified(access.configuration)
+        self._session = _Session(access, self._give_token)
+        self._pace(access, is_new=True)
 
     @property
     def host(self) -> str:
@@ -194,7 +143,7 @@ class Cluster:
         Raises:
             RefusedError: the API answered with a status of 300 or more.
             TooLongError: the body is longer than the call's ``most_bytes``.
-            UnreachableError: no complete response came.
+            UnreachableError: no complete response came, or there are no credentials.
         """
         response = self._open(call)
         try:
@@ -215,92 +164,135 @@ class Cluster:
 
         Raises:
             RefusedError: the API answered with a status of 300 or more.
-            UnreachableError: no response came.
+            UnreachableError: no response came, or there are no credentials.
         """
         return Stream(self._open(call), call)
 
     def _open(self, call: Call) -> BaseHTTPResponse:
-        session = self._session
-        response = session.send(call)
-        if response.status == UNAUTHORIZED and self._renew(session):
-            _drop(response)
-            response = self._session.send(call)
-        if response.status >= ERRORS_FROM:
-            raise _refusal(call, response)
-        return response
+        session = self._usable()
+        try:
+            return session.open(call)
+        except RefusedError as error:
+            if error.status != UNAUTHORIZED:
+                raise
+            session.is_refused = True
+            self._renew_after(self._rest_until, session, min(call.timeout_s, RENEWAL_WAIT_S))
+            if self._session is session:
+                raise
+        return self._session.open(call)
 
-    def _renew(self, stale: _Session) -> bool:
-        """Read the credentials anew after a 401; return whether ``_session`` has been replaced.
+    def _usable(self) -> _Session:
+        """Return the session to send a call with, and renew it if it is time.
 
-        Credentials are read at most once in 5 s.
+        Raises: NoCredentialsError: some are configured, and none have come out yet.
         """
-        with self._renewing:
-            if self._session is not stale:
-                return True
-            if self._clock() - self._renewed_at < RENEWAL_INTERVAL_S:
-                return False
-            self._renewed_at = self._clock()
-            try:
-                self._session = _Session(self._load(), self._clock)
-            except ClusterError as error:
-                log.warning("credentials were refused, and cannot be read anew: %s", error)
-                return False
-            return True
+        session = self._session
+        self._renew_after(self._due_at, session, 0.0)
+        if session.access.missing:
+            raise NoCredentialsError(session.trouble)
+        return session
+
+    def _renew_after(self, earliest: float, stale: _Session, wait_s: float) -> None:
+        """Read credentials again, unless it is too early; wait until they are there, or time is up.
+
+        A thread of its own reads them: the exec plugin of a kubeconfig may hang.
+        """
+        with self._lock:
+            is_time = self._session is stale and self._clock() >= earliest
+            if is_time and not self._renewal.is_alive():
+                name = "kubextend-credentials"
+                self._renewal = threading.Thread(target=self._renew, name=name, daemon=True)
+                self._renewal.start()
+            renewal = self._renewal
+        if renewal.is_alive():
+            renewal.join(wait_s)
+
+    def _renew(self) -> None:
+        """Read the credentials again, and use them from now on if they came out."""
+        session = self._session
+        try:
+            access = self._load()
+        except Exception as error:  # noqa: BLE001  the kubeconfig may hold anything by now
+            access = replace(session.access, missing=str(error), lasts_s=0.0)
+        if access.missing and access.missing != session.trouble:
+            log.warning("credentials cannot be renewed, trying again: %s", access.missing)
+        is_new = access.key != session.access.key
+        if not access.missing and (is_new or session.is_refused):
+            self._session = _Session(access, self._give_token)
+        session.trouble = access.missing
+        self._pace(access, is_new=is_new)
+
+    def _pace(self, access: Access, *, is_new: bool) -> None:
+        """Decide when the credentials are read again: ever later while nothing new comes out."""
+        self._failures = 0 if is_new and access.lasts_s > 0 else self._failures + 1
+        self._rest_until = self._clock() + PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
+        self._due_at = max(self._rest_until, self._clock() + access.lasts_s)
+
+    def _give_token(self, configuration: Configuration) -> None:
+        """Give the present token to a client that a plugin keeps; that client calls this."""
+        configuration.api_key = self._usable().access.configuration.api_key
 
 
 class _Session:
-    """The official Kubernetes client and its connections, for one set of credentials."""
+    """The official Kubernetes client and its connections, for one set of credentials.
 
-    def __init__(self, configuration: Configuration, clock: Callable[[], float]) -> None:
+    Attributes:
+        access: the credentials.
+        trouble: why no others could be read; "" if they could.
+        is_refused: whether the API did not accept the credentials.
+    """
+
+    def __init__(self, access: Access, refresh: Callable[[Configuration], None]) -> None:
+        configuration = access.configuration
         configuration.retries = False
         configuration.connection_pool_maxsize = POOL_SIZE
         configuration.socket_options = [*tcp_keepalive_socket_options(), DROPS_UNSENT]
+        configuration.refresh_api_key_hook = refresh  # type: ignore[assignment]
+        if access.missing:
+            # With a token of its own, the official client asks for the present one.
+            configuration.api_key = {"BearerToken": ""}
         self.host = configuration.host
-        self._configuration = configuration
+        self.access = access
         self.api_client = ApiClient(configuration)
-        self._clock = clock
-        self._reading_token = threading.Lock()
-        self._token: str | None = None
-        self._token_until = float("-inf")
+        self.trouble = access.missing
+        self.is_refused = False
 
-    def send(self, call: Call) -> BaseHTTPResponse:
+    def open(self, call: Call) -> BaseHTTPResponse:
+        """Send a call, and return the open response.
+
+        Raises:
+            RefusedError: the API answered with a status of 300 or more.
+            UnreachableError: no response came.
+        """
+        response = self._send(call)
+        if response.status < ERRORS_FROM:
+            return response
+        refused = _refusal(call, response)
+        if refused.status == UNAUTHORIZED:
+            said = filter(None, (self.access.refusal, self.trouble))
+            raise RefusedError(call, UNAUTHORIZED, "; ".join(said))
+        raise refused
+
+    def _send(self, call: Call) -> BaseHTTPResponse:
         query = f"?{urlencode(call.query)}" if call.query else ""
+        headers = {
+            "Accept": call.accept,
+            "Content-Type": call.content_type,
+            "User-Agent": f"kubextend/{__version__}",
+        }
+        if token := self.access.configuration.api_key.get("BearerToken"):
+            headers["Authorization"] = " ".join(token.split())
         try:
             response: BaseHTTPResponse = self.api_client.call_api(
                 call.method,
                 f"{self.host}{call.path}{query}",
-                self._headers(call),
+                headers,
                 call.body,
                 _request_timeout=(min(CONNECT_TIMEOUT_S, call.timeout_s), call.timeout_s),
             ).response
         except _NO_ANSWER as error:
             raise UnreachableError(call, getattr(error, "reason", None) or error) from error
         return response
-
-    def _headers(self, call: Call) -> dict[str, str]:
-        headers = {
-            "Accept": call.accept,
-            "Content-Type": call.content_type,
-            "User-Agent": f"kubextend/{__version__}",
-        }
-        token = self._authorization()
-        if token:
-            headers["Authorization"] = token
-        return headers
-
-    def _authorization(self) -> str | None:
-        if self._clock() < self._token_until:
-            return self._token
-        with self._reading_token:
-            key = self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-            self._token = key.strip() if key else None
-            self._token_until = self._clock() + TOKEN_KEPT_S
-            return self._token
-
-
-def _drop(response: BaseHTTPResponse) -> None:
-    response.drain_conn()
-    response.close()
 
 
 def _refusal(call: Call, response: BaseHTTPResponse) -> RefusedError:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from kubextend.cluster.api_call import (
     CONFLICT,
-    FORBIDDEN,
     NOT_FOUND,
     Call,
     RefusedError,
@@ -42,6 +41,7 @@ RENEW_S = 10.0
 longer, so that the leader's last API calls, of 5 s each, end while it holds the Lease."""
 RETRY_S = 2.0
 CALL_S = 5.0
+RIGHT = "get, create and update on leases"
 GIVE_BACK_S = 1
 """``leaseDurationSeconds`` of a Lease that its holder gives back, as in client-go."""
 JOIN_S = 2 * CALL_S
@@ -274,8 +274,7 @@ class Election:
         if self._failing or status == CONFLICT:
             return
         self._failing = True
-        hint = "; grant get, create and update on leases" if status == FORBIDDEN else ""
-        log.warning("cannot get the lease %s, trying again: %s%s", self._lease, error, hint)
+        log.warning("cannot get the lease %s, trying again: %s", self._lease, error)
 
     def _create(self) -> Lease:
         lease: Lease = {
@@ -285,7 +284,7 @@ class Election:
             "spec": {},
         }
         body = _held(lease, self._identity, LEASE_S, datetime.now(UTC))
-        call = Call("POST", self._lease.collection, CALL_S, body=body)
+        call = Call("POST", self._lease.collection, CALL_S, body=body, right=RIGHT)
         return parsed_object(call, self._cluster.request(call))
 
     def _write(self, lease: Lease, holder: str, duration_s: int) -> Lease:
@@ -294,12 +293,13 @@ class Election:
         Raises: RefusedError: 409: another writer has written to the Lease since it was read.
         """
         body = _held(lease, holder, duration_s, datetime.now(UTC))
-        call = Call("PUT", f"{self._lease.collection}/{self._lease.name}", CALL_S, body=body)
+        path = f"{self._lease.collection}/{self._lease.name}"
+        call = Call("PUT", path, CALL_S, body=body, right=RIGHT)
         return parsed_object(call, self._cluster.request(call))
 
 
 def _read(cluster: Cluster, lease: LeaseName) -> Lease | None:
-    call = Call("GET", f"{lease.collection}/{lease.name}", CALL_S)
+    call = Call("GET", f"{lease.collection}/{lease.name}", CALL_S, right=RIGHT)
     try:
         return parsed_object(call, cluster.request(call))
     except RefusedError as error:

@@ -7,9 +7,9 @@ tools/record/events_cache.go
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from kubextend.cluster.write_queue import TokenBucket
 
@@ -27,25 +27,6 @@ COMBINED: Final = "(combined from similar events): "
 ONE_EVENT_S: Final = 50 * 60.0
 """Seconds for which repetitions of an Event are counted in that Event; the API deletes an Event an
 hour after it was last written."""
-
-_T = TypeVar("_T")
-
-
-class _Recent(Generic[_T]):
-    """The values of the 4,096 keys that were used last."""
-
-    def __init__(self, make: Callable[[], _T]) -> None:
-        self._make = make
-        self._values: OrderedDict[Hashable, _T] = OrderedDict()
-
-    def get(self, key: Hashable) -> _T:
-        """Return the value of a key; the first call with the key makes it."""
-        if key not in self._values:
-            self._values[key] = self._make()
-            if len(self._values) > MOST_REMEMBERED:
-                self._values.popitem(last=False)
-        self._values.move_to_end(key)
-        return self._values[key]
 
 
 @dataclass(slots=True)
@@ -95,10 +76,12 @@ class EventCorrelator:
         self._clock = clock
         self._name = name
         self._lock = threading.Lock()
-        self._told = _Recent(_WrittenEvent)
-        self._similar = _Recent(_Similar)
+        # The values of the keys that were used last; the first call with a key makes its value.
+        recent = lru_cache(MOST_REMEMBERED)
+        self._told: Callable[[Hashable], _WrittenEvent] = recent(lambda _: _WrittenEvent())
+        self._similar: Callable[[Hashable], _Similar] = recent(lambda _: _Similar())
         # How many Events of one plugin about one object may still be written.
-        self._allowed = _Recent(lambda: TokenBucket(1 / SPAM_INTERVAL_S, SPAM_BURST, clock))
+        self._allowed = recent(lambda _: TokenBucket(1 / SPAM_INTERVAL_S, SPAM_BURST, clock))
 
     def correlate(self, event: PluginEvent) -> EventToWrite | None:
         """Return what to write about an Event; None: nothing is to be written now.
@@ -109,10 +92,10 @@ class EventCorrelator:
         kind = (event.owner, event.regarding, event.type, event.reason, event.action)
         with self._lock:
             note, key = self._combined(event.note, kind, now)
-            told = self._told.get(key)
+            told = self._told(key)
             if told.count and now - told.began_at >= ONE_EVENT_S:
                 told.count = 0
-            if self._allowed.get((event.owner, event.regarding)).take():
+            if self._allowed((event.owner, event.regarding)).take():
                 # An Event that was never made cannot be counted in.
                 told.count += 1 if told.count else 0
                 return None
@@ -123,7 +106,7 @@ class EventCorrelator:
 
     def _combined(self, note: str, kind: Hashable, now: float) -> tuple[str, Hashable]:
         """Return the note to write, and the key by which repetitions are counted."""
-        similar = self._similar.get(kind)
+        similar = self._similar(kind)
         if now - similar.last_at > SIMILAR_S:
             similar.notes.clear()
         similar.last_at = now

@@ -15,11 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol, Self
 
 from kubextend.cluster.api_call import (
-    FORBIDDEN,
     ONLY_METADATA,
     STRATEGIC_MERGE,
     Call,
-    RefusedError,
     UnreachableError,
     parsed_object,
 )
@@ -302,6 +300,7 @@ class Leader:
             body=body,
             content_type=STRATEGIC_MERGE,
             accept=ONLY_METADATA,
+            right="patch on pods of this namespace",
         )
         answer = parsed_object(call, self._cluster.request(call))
         with suppress(KeyError, TypeError):
@@ -310,8 +309,7 @@ class Leader:
 
     def _note(self, error: Exception) -> None:
         """Log a failure of the label once, until it changes or a turn succeeds."""
-        forbidden = isinstance(error, RefusedError) and error.status == FORBIDDEN
-        text = f"{error}; grant patch on pods of this namespace" if forbidden else str(error)
+        text = str(error)
         if text != self._error:
             self._error = text
             log.warning("cannot set the label %s, trying again: %s", LABEL, text)

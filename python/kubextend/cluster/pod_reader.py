@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from kubextend import core
 from kubextend.cluster.api_call import (
-    FORBIDDEN,
     NAME,
     NOT_FOUND,
     Call,
@@ -41,14 +40,14 @@ class PodReader:
             if not NAME.fullmatch(text):
                 message = f"cannot read a pod: {text!r} is no name of a {what}"
                 raise ClusterError(message)
-        call = Call("GET", f"/api/v1/namespaces/{namespace}/pods/{name}", CALL_S)
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        call = Call("GET", path, CALL_S, right="get on pods")
         try:
             return _read(call, self._cluster.request(call))
         except RefusedError as error:
             if error.status == NOT_FOUND:
                 return None
-            hint = "; grant get on pods" if error.status == FORBIDDEN else ""
-            message = f"cannot read pod {namespace}/{name}: {error.reason}{hint}"
+            message = f"cannot read pod {namespace}/{name}: {error.reason}"
             raise ClusterError(message, error.status) from error
 
 

@@ -11,7 +11,7 @@ import threading
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
-from kubextend.cluster.api_call import NAME, Call, parsed_object
+from kubextend.cluster.api_call import NAME, NOBODY, Call, parsed_object
 from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def port_of_pod(cluster: Cluster, namespace: str, pod: str, port: int) -> socket
     if not isinstance(found, str):
         return found
     status = _STATUS.match(found)
-    if status is not None and status[1] == FORBIDDEN:
+    if status is not None and status[1] == FORBIDDEN and not NOBODY.search(found):
         raise ClusterError(_RIGHT.format(namespace=namespace, pod=pod))
     said = found if status is None else f"status {status[1]} {status[2]}".rstrip()
     message = f"pod {namespace}/{pod} cannot be reached through the Kubernetes API: {said}"

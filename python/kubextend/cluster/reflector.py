@@ -10,16 +10,16 @@ import logging
 import random
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from kubextend.cluster.api_call import (
-    FORBIDDEN,
     GONE,
     METADATA_LIST,
     NOT_FOUND,
     ONLY_METADATA,
     SERVER_ERROR,
+    UNAUTHORIZED,
     Call,
     RefusedError,
     TooLongError,
@@ -95,7 +95,8 @@ class Kind:
             more["accept"] = ONLY_METADATA if "watch" in query else METADATA_LIST
         if self.field_selector:
             query = {"fieldSelector": self.field_selector, **query}
-        return Call("GET", self.path, timeout_s, query, **more)
+        right = f"list and watch on {self.path.rpartition('/')[2]}"
+        return Call("GET", self.path, timeout_s, query, right=right, **more)
 
 
 NODES: Final = Kind("nodes", "/api/v1/nodes")
@@ -418,7 +419,7 @@ class Reflector(Generic[_Store]):
                     continue
                 event = apply(line)
                 if event.type == "ERROR":
-                    call = Call("WATCH", self._kind.path, WATCH_SILENCE_S)
+                    call = replace(self._kind.call(WATCH_SILENCE_S, {}), method="WATCH")
                     raise RefusedError(call, event.code, event.message)
                 self._listener.applied(event)
                 self._version = event.resource_version or self._version
@@ -507,7 +508,8 @@ class Reflector(Generic[_Store]):
                 self._version = None
         self._count_broken_watch(error.status)
         failures = max(self._streaks.refused, self._streaks.broken_watches)
-        limit_s = UNREACHABLE_PAUSE_S if error.status in GATEWAY else REFUSED_PAUSE_S
+        is_short = error.status in {UNAUTHORIZED, *GATEWAY}
+        limit_s = UNREACHABLE_PAUSE_S if is_short else REFUSED_PAUSE_S
         return max(error.retry_after_s or 0.0, self._jitter(failures, limit_s))
 
     def _count_broken_watch(self, status: int) -> None:
@@ -540,9 +542,6 @@ class Reflector(Generic[_Store]):
 
     def _sentence(self, error: BaseException) -> str:
         said = str(error) or type(error).__name__
-        if isinstance(error, RefusedError) and error.status == FORBIDDEN:
-            resource = self._kind.path.rpartition("/")[2]
-            return f"{said}; grant list and watch on {resource}"
         if isinstance(error, RefusedError) and error.status == NOT_FOUND:
             return f"{said}; the API serves no {self._kind.noun}: is its definition installed?"
         return said

@@ -16,11 +16,11 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol
 
 from kubextend.cluster.api_call import (
-    FORBIDDEN,
     NOT_FOUND,
     ONLY_METADATA,
     STRATEGIC_MERGE,
     TOO_MANY_REQUESTS,
+    UNAUTHORIZED,
     Call,
     RefusedError,
     UnreachableError,
@@ -53,8 +53,8 @@ REFUSALS_FORGOTTEN_S = 300.0
 """Seconds in which all pods whose patch was refused may together use a limited number of repeated
 patches. If a user creates many pods that can never be patched, the queue therefore waits for about
 five seconds in each such span for all of these pods together."""
-API_WIDE = frozenset({TOO_MANY_REQUESTS, 502, 503, 504})
-"""HTTP statuses that concern the whole API: overload, or a gateway without a server. The status 500
+API_WIDE = frozenset({UNAUTHORIZED, TOO_MANY_REQUESTS, 502, 503, 504})
+"""HTTP statuses that concern the whole API: credentials, overload, a gateway. The status 500
 is not among them because it may concern one pod, such as a pod that is too large for etcd."""
 AT_ONCE = 16
 
@@ -312,6 +312,7 @@ def ungating(pod: Pod, gate: str) -> Call:
         content_type=STRATEGIC_MERGE,
         # Nobody reads the answer.
         accept=ONLY_METADATA,
+        right="patch on pods",
     )
 
 
@@ -329,14 +330,13 @@ def _asked_s(error: ClusterError) -> float:
 
 
 def _refused(pod: Pod, error: RefusedError | UnreachableError) -> tuple[Fate, str]:
-    hint = "; grant patch on pods" if error.status == FORBIDDEN else ""
     name, gate = f"{pod.namespace}/{pod.name}", "its gate"
     facts = {"pod": name}
     if pod.scheduling_group:
         facts["pod_group"] = f"{pod.namespace}/{pod.scheduling_group}"
         name += f" of pod group {pod.scheduling_group}"
         gate += f", for which its pod group {pod.scheduling_group} waits"
-    log.warning("pod %s is set aside: %s%s", name, error, hint, extra=facts)
+    log.warning("pod %s is set aside: %s", name, error, extra=facts)
     if isinstance(error, UnreachableError):
         return Fate.REFUSED, f"the API does not answer a request to remove {gate}: {error}"
-    return Fate.REFUSED, f"the API refuses to remove {gate}: {error.reason}{hint}"
+    return Fate.REFUSED, f"the API refuses to remove {gate}: {error.reason}"

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 from kubernetes.config import incluster_config, kube_config
+from tests.e2e.workbench import until
 from urllib3.exceptions import InsecureRequestWarning
 
 from kubextend.cluster import UnreachableError, connect
 from kubextend.cluster.api_call import Call
+from kubextend.cluster.client import Cluster
+from kubextend.cluster.credentials import of_service_account
 from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -44,6 +47,21 @@ def written(folder: Path, document: object) -> str:
     file = folder / "config"
     file.write_text(document if isinstance(document, str) else yaml.safe_dump(document))
     return str(file)
+
+
+class Clock:
+    """A clock that a test moves on."""
+
+    now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def token_of(cluster: Cluster) -> str | None:
+    """Return what the official client sends in the header Authorization."""
+    token = cluster.api_client.configuration.get_api_key_with_prefix("BearerToken")
+    return token and token.strip()
 
 
 def mount_service_account(
@@ -168,7 +186,7 @@ def test_in_a_pod_the_service_account_is_used(
     mount_service_account(tmp_path, monkeypatch)
     cluster = connect()
     assert cluster.host == "https://[fd00::1]:443"
-    assert cluster._session._authorization() == "bearer mounted"
+    assert token_of(cluster) == "bearer mounted"
 
 
 def test_in_a_pod_a_named_kubeconfig_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,21 +206,27 @@ def test_a_mounted_token_is_read_again_as_it_rotates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = mount_service_account(tmp_path, monkeypatch)
-    session = connect()._session
-    assert session._authorization() == "bearer mounted"
+    clock = Clock()
+    cluster = Cluster(of_service_account, clock=clock)
+    kept_by_a_plugin = cluster.api_client
     token.write_text("rotated")
-    loader = session._configuration.refresh_api_key_hook.__closure__[0].cell_contents
-    loader.token_expires_at = loader.token_expires_at.min
-    assert session._authorization() == "bearer mounted"
-    session._token_until = 0.0
-    assert session._authorization() == "bearer rotated"
+    clock.now_s += 59.0
+    assert token_of(cluster) == "bearer mounted"
+    clock.now_s += 1.0
+    until(lambda: token_of(cluster) == "bearer rotated", "the token is read again")
+    configuration = kept_by_a_plugin.configuration
+    assert configuration.get_api_key_with_prefix("BearerToken") == "bearer rotated"
+    # Between the two writes of a rotation, and for good.
+    for broken in (token.unlink, lambda: token.write_text("")):
+        broken()
+        clock.now_s += 60.0
+        assert token_of(cluster) == "bearer rotated"
 
 
 def test_a_token_file_may_end_in_a_newline(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("filed\n")
     users = [{"name": "me", "user": {"tokenFile": "token"}}]
-    session = connect(written(tmp_path, dict(WHOLE, users=users)))._session
-    assert session._authorization() == "Bearer filed"
+    assert token_of(connect(written(tmp_path, dict(WHOLE, users=users)))) == "Bearer filed"
 
 
 @pytest.mark.parametrize(("silence_s", "connecting_s"), [(55.0, 5.0), (10.0, 5.0), (1.0, 1.0)])

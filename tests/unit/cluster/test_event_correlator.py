@@ -9,7 +9,6 @@ import itertools
 
 from kubextend.cluster.event_correlator import (
     COMBINED,
-    MOST_REMEMBERED,
     EventCorrelator,
     EventToWrite,
 )
@@ -84,12 +83,3 @@ def test_an_event_is_made_anew_before_the_api_has_forgotten_it() -> None:
     assert world.tell() == EventToWrite("a.1", "no", 2)
     world.now_s = 50 * 60.0
     assert world.tell() == EventToWrite("a.2", "no", 1)
-
-
-def test_what_is_remembered_is_bounded() -> None:
-    world = World()
-    for number in range(3 * MOST_REMEMBERED):
-        world.tell(pod=f"p{number}")
-    kept = world.correlator
-    for recent in (kept._told, kept._similar, kept._allowed):
-        assert len(recent._values) == MOST_REMEMBERED

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from election_world import COLLECTION, World, unreachable
 
-from kubextend.cluster.api_call import RefusedError
+from kubextend.cluster.api_call import Call, RefusedError
 from kubextend.cluster.leader import LABEL, Leader, PodName
 
 if TYPE_CHECKING:
-    from kubextend.cluster.api_call import Call
     from kubextend.cluster.client import Cluster
 
 NOT_LEADER = "this replica does not lead"
@@ -248,7 +247,7 @@ def test_a_leader_without_its_label_decides_nothing_and_tries_again(
 ) -> None:
     replica.leader.turn()
     replica.election.attempt()
-    call: Call = "PATCH a"  # type: ignore[assignment]
+    call = Call("PATCH", "a", 1.0, right="patch on pods of this namespace")
     replica.api.errors += [RefusedError(call, 403, "no")] * 2
     replica.leader.turn()
     assert replica.leader.turn() == 1.0

@@ -29,13 +29,20 @@ def connected(folder: Path, port: int) -> Cluster:
     return cluster.connect(str(file))
 
 
-@pytest.fixture(params=[403, 404])
+ANONYMOUS = (
+    b'{"kind":"Status","message":"pods is forbidden: User \\"system:anonymous\\" cannot get"}'
+)
+
+
+@pytest.fixture(params=[403, 404, 4030])
 def refusing(request: pytest.FixtureRequest) -> Iterator[HTTPServer]:
     class Refuses(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(request.param)
-            self.send_header("Content-Length", "0")
+            body = ANONYMOUS if request.param > 1000 else b""
+            self.send_response(403 if body else request.param)
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
+            self.wfile.write(body)
 
         def log_message(self, *_: object) -> None: ...
 
@@ -57,6 +64,8 @@ def test_a_refusal_names_the_right_that_is_missing(
     said = {
         403: r"resources: \[pods/portforward\]\n  verbs: \[get, create\]",
         404: "pod a/b cannot be reached through the Kubernetes API: status 404 Not Found",
+        # No role helps who is nobody.
+        4030: "pod a/b cannot be reached through the Kubernetes API: status 403 Forbidden$",
     }
     with pytest.raises(ClusterError, match=said[refusing.status]):  # type: ignore[attr-defined]
         cluster.port_of_pod(api, "a", "b", 8888)
