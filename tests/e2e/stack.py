@@ -193,10 +193,11 @@ class Stack:
         guard: bool = False,
         scheduler: bool = True,
         readers: Path | None = None,
+        kubeconfig: Path | None = None,
     ) -> None:
         self.name = name
         self.mode = mode
-        self._api_url = api_url
+        self._kubeconfig = kubeconfig or control_plane.kubeconfig("kubextend", api_url)
         self._profiles = [profile or _profile(name), *more_profiles]
         self._queue = queue
         self._extender = extender or {}
@@ -244,6 +245,10 @@ class Stack:
         """Return what kube-scheduler has logged."""
         assert self._scheduler is not None
         return self._scheduler.log()
+
+    def kubextend_log(self) -> str:
+        """Return what kubextend has logged."""
+        return self._kubextend.log.read_text()
 
     def kill_kubextend(self) -> None:
         """Kill kubextend without a warning."""
@@ -397,8 +402,7 @@ class Stack:
         if self._out_of_tree:
             config["outOfTree"] = list(self._out_of_tree)
         if self.mode.names or self.mode.binds:
-            kubeconfig = self._plane.kubeconfig("kubextend", self._api_url)
-            config["cluster"] = {"kubeconfig": str(kubeconfig)}
+            config["cluster"] = {"kubeconfig": str(self._kubeconfig)}
         return config
 
 

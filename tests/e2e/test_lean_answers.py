@@ -148,21 +148,18 @@ def test_pods_spread_over_equal_nodes_as_with_told_answers(
     api.create_nodes(manifests)
     pool = NodePool(api, "equal", 0)
     workloads = both(stacks, pool, new_workload)
-    made = {}
-    for answers, workload in workloads.items():
-        pods = [pod(f"tied-{n}", workload.scheduler, pool.name, HIGH_COMM) for n in range(PODS)]
-        for each in pods:
-            # A node with pods would score better for one that requests something.
-            del each["spec"]["containers"][0]["resources"]
-        created = api.create_pods(workload.namespace, pods)
-        made[answers] = [each["metadata"]["name"] for each in created]
+    made = {a: w.create("tied", PODS, HIGH_COMM) for a, w in workloads.items()}
     counts = {
         answers: Counter(workload.until_placed(made[answers], 300.0).values())
         for answers, workload in workloads.items()
     }
-    assert set(counts["told"]) == set(counts["lean"]) == set(passing)
-    told, lean = ([counts[answers][name] for name in passing] for answers in ("told", "lean"))
-    apart = sum((a - b) ** 2 / (a + b) for a, b in zip(told, lean, strict=True))
+    assert set(counts["told"]) <= set(passing)
+    assert set(counts["lean"]) <= set(passing)
+    apart = sum(
+        (counts["told"][name] - counts["lean"][name]) ** 2
+        / (counts["told"][name] + counts["lean"][name] or 1)
+        for name in passing
+    )
     assert apart < MOST_APART, counts
     pool.delete()
 
