@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -753,9 +753,8 @@ def why(  # noqa: PLR0913  one for each option
     )
     configured = config.cluster or model.Cluster()
     hint = _OTHER_KUBECONFIG if kubeconfig is None and configured.kubeconfig else ""
-    connect = partial(
-        cluster.connect, kubeconfig or configured.kubeconfig, context or configured.context
-    )
+    kubeconfig = kubeconfig or configured.kubeconfig
+    connect = cache(partial(cluster.connect, kubeconfig, context or configured.context))
     rules = compile_rules(config).decisions
     asked: whys.Server | whys.Replicas = one
     if service is not None:
