@@ -112,6 +112,8 @@ _UNREAD: Final[dict[str, Tree]] = {
     "a number that is a text": {"parallelism": "16"},
     "a truth that is a text": {"leaderElection": {"leaderElect": "false"}},
     "a duration that is a number": _others({"httpTimeout": 2}),
+    "a duration that is null": {"leaderElection": {"leaderElect": False, "leaseDuration": None}},
+    "a timeout that is null": _others({"httpTimeout": None}),
     "a duration in days": _others({"httpTimeout": "1d"}),
     "a list that is an object": {"extenders": {"urlPrefix": URL}},
     "a number beyond 32 bits": {"parallelism": 2**31},
@@ -215,6 +217,28 @@ _REFUSED: Final[dict[str, Tree]] = {
     "a balanced resource twice": _args(
         "NodeResourcesBalancedAllocation", {"resources": [{"name": "cpu"}, {"name": "cpu"}]}
     ),
+    "a resource that weighs less than 0": _args(
+        "NodeResourcesFit",
+        {
+            "scoringStrategy": {
+                "type": "MostAllocated",
+                "resources": [{"name": "cpu", "weight": -1}],
+            }
+        },
+    ),
+    "a ratio beside another type": _args(
+        "NodeResourcesFit",
+        {
+            "scoringStrategy": {
+                "type": "MostAllocated",
+                "requestedToCapacityRatio": {"shape": _SHAPE},
+            }
+        },
+    ),
+    "a binding timeout below a second": _args("DynamicResources", {"bindingTimeout": "500ms"}),
+    "an order twice": _plugins(queueSort=_enabled("PrioritySort", "PrioritySort")),
+    "an entry without a name": _plugins(filter={"enabled": [{"weight": 3}]}),
+    "an entry that is a text": _plugins(filter={"enabled": ["NodeName"]}),
     "an affinity that weighs 101": _args("InterPodAffinity", {"hardPodAffinityWeight": 101}),
     "no candidates for preemption": _args(
         "DefaultPreemption", {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 0}
@@ -264,6 +288,13 @@ _STARTS: Final[dict[str, Tree]] = {
         multiPoint=_disabled("*") | _enabled("PrioritySort", "DefaultBinder")
     ),
     "a queue order": _plugins(queueSort=_enabled("PrioritySort")),
+    "its own order, by its point alone": _plugins(
+        multiPoint=_disabled("PrioritySort"), queueSort=_enabled("PrioritySort")
+    ),
+    "plugins that are null": _profile(plugins=None, pluginConfig=None),
+    "a plugin that runs anyway": _plugins(multiPoint=_enabled("DynamicResources")),
+    "arguments of an order": _args("PrioritySort", {"a": 1}),
+    "times of dynamic resources": _args("DynamicResources", {"filterTimeout": "5s"}),
     "arguments of an unknown plugin": _args("Foo", {"any": ["thing"]}),
     "arguments that are null": _args("NodeResourcesFit", None),
     "arguments of its own kind": _args(

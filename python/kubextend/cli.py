@@ -55,8 +55,8 @@ _OTHER_KUBECONFIG = (
     "asked with cluster.kubeconfig of the configuration; --kubeconfig names another file"
 )
 _STILL_CHECKED = (
-    "note: checked as kube-scheduler {} does at its start; it alone can check its files, addresses "
-    "and feature gates, and checks node affinity in arguments of plugins"
+    "note: checked as kube-scheduler {} does at its start; it alone can check its files, "
+    "certificates, addresses and feature gates, and checks node affinity in arguments of plugins"
 )
 _EMPTY_NODES = (
     "nodeCacheCapable is false: kube-scheduler 1.33 and later scores by resources as if every "

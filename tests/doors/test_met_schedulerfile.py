@@ -91,7 +91,13 @@ def test_check_claims_no_more_than_it_checked(tmp_path: Path) -> None:
     *_, note, fits = result.stdout.splitlines()
     assert fits.endswith(FITS)
     assert note.startswith("note: checked as kube-scheduler 1.37 does at its start; it alone can")
-    for unseen in ("files", "addresses", "feature gates", "node affinity in arguments"):
+    for unseen in (
+        "files",
+        "certificates",
+        "addresses",
+        "feature gates",
+        "node affinity in arguments",
+    ):
         assert unseen in note
 
 

@@ -476,7 +476,8 @@ def test_check_says_that_the_file_of_kube_scheduler_fits(config_file: Path, tmp_
         f"note: {file}: clientConnection.kubeconfig: none, so kube-scheduler starts only inside a "
         "cluster\n"
         "note: checked as kube-scheduler 1.37 does at its start; it alone can check its files, "
-        "addresses and feature gates, and checks node affinity in arguments of plugins\n"
+        "certificates, addresses and feature gates, and checks node affinity in arguments of "
+        "plugins\n"
     )
     assert result.stdout == alone.stdout + notes + sentence
 

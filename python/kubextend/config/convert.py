@@ -40,11 +40,8 @@ def converted(tree: Mapping[str, JsonValue]) -> str:
 
 
 def _profile(profile: Profile) -> dict[str, JsonValue]:
-    kept: dict[str, JsonValue] = {}
-    if profile.scheduler_name is not None:
-        kept["schedulerName"] = profile.scheduler_name
-    if profile.percentage_of_nodes_to_score is not None:
-        kept["percentageOfNodesToScore"] = profile.percentage_of_nodes_to_score
+    fields = {"scheduler_name", "percentage_of_nodes_to_score"}
+    kept = profile.model_dump(include=fields, exclude_none=True, by_alias=True)
     if plugins := _plugins(profile.plugins):
         kept["plugins"] = plugins
     configs: list[JsonValue] = [

@@ -3,7 +3,7 @@
 import copy
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -146,20 +146,24 @@ def _prepared(
     return prepared
 
 
-def without_nulls(value: JsonValue) -> JsonValue:
+def without_nulls(value: JsonValue, kept: Collection[str] = ()) -> JsonValue:
     """Return a copy of a JSON value without null fields; in Kubernetes null means absent.
 
     The arguments of plugins, below the key ``args``, keep their nulls: each plugin decides what
     null means.
+
+    Args:
+        value: the JSON value.
+        kept: the fields that are kept even if they are null.
     """
     if isinstance(value, list):
-        return [without_nulls(item) for item in value]
+        return [without_nulls(item, kept) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: copy.deepcopy(item) if key == "args" else without_nulls(item)
+        key: copy.deepcopy(item) if key == "args" else without_nulls(item, kept)
         for key, item in value.items()
-        if item is not None
+        if item is not None or key in kept
     }
 
 

@@ -37,6 +37,8 @@ __all__ = [
 VERBS: Final[tuple[VerbName, ...]] = get_args(VerbName)
 # Fields that v1 no longer has; source: kube-scheduler v0.25 config/v1/types.go.
 _BETA_FIELDS: Final = ("healthzBindAddress", "metricsBindAddress")
+# Fields of the Go type metav1.Duration, which reads no null.
+_DURATIONS: Final = ("httpTimeout", "leaseDuration", "renewDeadline", "retryPeriod")
 # Source: kube-scheduler v0.36 pkg/scheduler/extender.go DefaultExtenderTimeout
 _DEFAULT_TIMEOUT: Final = Duration.parse("5s")
 
@@ -188,7 +190,9 @@ def read_scheduler_configuration(
         hint = f"apiVersion: {' or '.join(SCHEDULER_API_VERSIONS)}"
         findings.complain(("apiVersion",), f"no such version of {kind} is known", version, hint)
         return None
-    known = {key: without_nulls(value) for key, value in tree.items() if value is not None}
+    known = {
+        key: without_nulls(value, _DURATIONS) for key, value in tree.items() if value is not None
+    }
     if version in BETA_API_VERSIONS:
         for field in _BETA_FIELDS:
             known.pop(field, None)
