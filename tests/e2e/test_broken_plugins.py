@@ -87,7 +87,7 @@ def test_a_plugin_that_fails_holds_its_own_pods_only_and_health_stays_fine(
     failing.create("another", PODS_THAT_FAIL - 1)
     fine.until_placed(fine.create("fine", PODS))
     if trouble == "Raises":
-        # The pods of one namespace do not open the breaker, however many they are.
+        # Only a hang opens the breaker.
         until(lambda: failures(stack, trouble) > PODS_THAT_FAIL, "the plugin fails again and again")
         assert refusals(stack, trouble) == 0
     else:

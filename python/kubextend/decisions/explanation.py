@@ -526,7 +526,7 @@ def _of_error(call: _Json) -> Explanation:
 def _failure(failed: _Json) -> Explanation:
     plugin, point, detail = failed["plugin"], failed["extensionPoint"], failed["detail"]
     if detail.startswith(_UNCALLED):
-        sentence = f"{plugin} is not called for 30 s: its breaker is open, as it hung or failed"
+        sentence = f"{plugin} is not called for 30 s: its breaker is open, as it hung"
         return Explanation(Cause.BREAKER_OPEN, sentence, plugin)
     if _HUNG in detail:
         sentence = f"{point} of {plugin} did not answer in time"

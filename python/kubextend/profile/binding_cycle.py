@@ -39,7 +39,7 @@ from kubextend.profile.guarded_calls import (
     take_note,
     times_cancelled,
 )
-from kubextend.profile.run_in_progress import PluginCall, current_run
+from kubextend.profile.run_in_progress import PluginCall
 from kubextend.profile.time_limited_calls import PluginLimits
 from kubextend.profile.waiting_pods import WaitingPod, WaitingPods
 
@@ -309,10 +309,6 @@ class BindingCycle:
         return await self._wait(waits_s) if waits_s else Status.success()
 
     async def _wait(self, waits_s: dict[str, float]) -> Status:
-        if (run := current_run()) is not None:
-            # The pods that this one waits for need the same plugins, so end their half-open probes
-            # now.
-            run.went_well()
         waiting = WaitingPod(self.pod, self.node_name, waits_s)
         self.waiting_pods.add(waiting)
         self.was_held = self.waiting_pods.get(self.pod.uid) is waiting

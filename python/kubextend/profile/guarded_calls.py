@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from kubextend import core
-from kubextend.errors import PluginError, TruncatedObjectError, TruncatedPodError
+from kubextend.errors import PluginError
 from kubextend.framework.plugin import Plugin
 from kubextend.framework.status import Code, Status
 from kubextend.framework.wrong_answer import check_status, wrong_answer
@@ -16,7 +16,6 @@ from kubextend.logs import AtMost
 from kubextend.profile.run_in_progress import AbandonedError, Run, current_run
 
 __all__ = [
-    "AnsweredError",
     "AtNodeError",
     "about",
     "error_of",
@@ -54,14 +53,6 @@ class AtNodeError(Exception):
         super().__init__(node)
 
 
-class AnsweredError(PluginError):
-    """A plugin returned a Status with the code ERROR.
-
-    The plugin's code works, so its breaker does not count the failure: one pod that a plugin cannot
-    decide about must not keep the plugin from being called for other pods.
-    """
-
-
 class guarded:  # noqa: N801  read as a verb: with guarded(plugin, "Filter", pod)
     """A context in which to call a plugin; turns whatever the plugin raises into PluginError.
 
@@ -94,9 +85,6 @@ class guarded:  # noqa: N801  read as a verb: with guarded(plugin, "Filter", pod
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         try:
             if error is None or isinstance(error, KeyboardInterrupt | AbandonedError):
-                return
-            if isinstance(error, AnsweredError):
-                about(error, self._pod)
                 return
             raise _failed(self._run, self._plugin, self._point, error, self._pod) from _cause(error)
         finally:
@@ -196,13 +184,10 @@ def take_note(
 def error_of(
     plugin: Plugin, point: str, status: Status, pod: core.Pod | None = None
 ) -> PluginError:
-    """Return the error for a Status with a code that the extension point does not allow.
-
-    The error is an AnsweredError if the code is ERROR.
-    """
+    """Return the error for a Status with a code that the extension point does not allow."""
     if status.code is Code.ERROR:
         reason = status.reason or status.code.name
-        return about(AnsweredError(plugin.name, point, reason), pod)
+        return about(PluginError(plugin.name, point, reason), pod)
     given = f"a Status {status.code.name}" + (f" ({status.reason})" if status.reason else "")
     may = _MAY.get(point, "success or a rejection")
     message = f"answered {given} where {may} is expected"
@@ -238,10 +223,8 @@ def _failed(
 ) -> PluginError:
     """Report a plugin's failure to the current run, and return the PluginError to raise."""
     cause = _cause(error)
-    if run is not None and _is_of_a_large_object(cause):
-        run.met_truncated_pod(plugin.name, point)
-    elif run is not None:
-        run.failed(plugin.name, point, "" if pod is None else pod.namespace)
+    if run is not None:
+        run.failed(plugin.name, point)
     node = error.node if isinstance(error, AtNodeError | PluginError) else ""
     # The runner raises PluginError for a wrong answer.
     if isinstance(cause, PluginError):
@@ -255,12 +238,6 @@ def _cause(error: BaseException) -> BaseException:
     """Return the error that the plugin itself raised: the cause of an AtNodeError."""
     cause = error.__cause__ if isinstance(error, AtNodeError) else None
     return error if cause is None else cause
-
-
-def _is_of_a_large_object(error: BaseException) -> bool:
-    """Return whether the plugin read a field that kubextend drops from very large objects."""
-    dropped = (TruncatedPodError, TruncatedObjectError)
-    return any(isinstance(each, dropped) for each in (error, error.__cause__))
 
 
 def times_cancelled() -> int:

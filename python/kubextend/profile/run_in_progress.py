@@ -9,7 +9,7 @@ from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kubextend.errors import PluginError
-from kubextend.profile.breaker import Admission, Breakers
+from kubextend.profile.breaker import Breakers
 from kubextend.profile.plugin_call_metrics import PluginCallMetrics
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class UncalledError(PluginError):
     """A plugin was not called, because its breaker is open."""
 
     def __init__(self, plugin: str, extension_point: str) -> None:
-        super().__init__(plugin, extension_point, "not called: it hung, or kept failing")
+        super().__init__(plugin, extension_point, "not called: it hung")
 
 
 class PluginCall(NamedTuple):
@@ -52,7 +52,7 @@ class Run:
     One thread or task does the work of the run. Any other thread may read the run and abandon it.
 
     Args:
-        breakers: say whether a plugin may be called, and get the results of the plugin's calls.
+        breakers: say whether a plugin may be called.
         clock: returns the present time in monotonic seconds.
         metrics: gets the time and the rejections of each plugin at the end of the run; None: the
             run is counted nowhere.
@@ -63,7 +63,6 @@ class Run:
 
     __slots__ = (
         "_abandoned",
-        "_admissions",
         "_began_s",
         "_breakers",
         "_clock",
@@ -87,7 +86,6 @@ class Run:
         self._clock = clock
         self._metrics = metrics
         self._began_s = clock()
-        self._admissions: dict[str, Admission] = {}
         self._spent_s: dict[PluginCall, float] = {}
         # A pod that waits in Permit keeps its run; this empty set takes no memory.
         self._failed: frozenset[PluginCall] = frozenset()
@@ -111,24 +109,10 @@ class Run:
         self._token = _RUN.set(self)
 
     def __exit__(self, *_: object) -> None:
-        """End the run; tell the breakers which of the called plugins did not fail."""
+        """End the run, and count its calls."""
         _RUN.reset(self._token)
-        self.went_well()
-        self._admissions.clear()
         if not self._abandoned:
             self._count(self._spent_s)
-
-    def went_well(self) -> None:
-        """Tell the breakers which plugins of this run did not fail; end their probes."""
-        if self._abandoned:
-            return
-        for call in self._spent_s:
-            if call not in self._failed:
-                self._breakers.succeeded(*call)
-        for plugin, admission in self._admissions.items():
-            if admission is Admission.PROBE:
-                self._breakers.recovered(plugin)
-                self._admissions[plugin] = Admission.CALL
 
     def begin_call(self, plugin: str, extension_point: str, *, cleanup: bool = False) -> None:
         """Record that a plugin is about to be called, if the plugin's breaker allows that.
@@ -141,10 +125,7 @@ class Run:
 
         Raises: UncalledError: the plugin's breaker is open.
         """
-        admission = self._admissions.get(plugin)
-        if admission is None:
-            admission = self._admissions[plugin] = self._breakers.admit(plugin)
-        if admission is Admission.REFUSED and not cleanup:
+        if not cleanup and self._breakers.is_open(plugin):
             raise UncalledError(plugin, extension_point)
         self._current = (PluginCall(plugin, extension_point), self._clock())
 
@@ -159,30 +140,14 @@ class Run:
             self._current = None
         self.check()
 
-    def failed(self, plugin: str, extension_point: str, namespace: str) -> None:
-        """Report to the plugin's breaker that the plugin raised or returned a wrong value.
+    def failed(self, plugin: str, extension_point: str) -> None:
+        """Record for the metrics that the plugin raised or returned a wrong value.
 
         Args:
             plugin: the name of the plugin.
             extension_point: the framework's name of the point, such as ``Filter``.
-            namespace: the namespace of the pod that the call was about; "" if about no pod.
         """
-        if self._abandoned:
-            return
-        self._admissions.pop(plugin, None)
         self._failed |= {PluginCall(plugin, extension_point)}
-        self._breakers.failed(plugin, extension_point, namespace)
-
-    def met_truncated_pod(self, plugin: str, extension_point: str) -> None:
-        """Record that a plugin failed because it read a field that a large pod is kept without.
-
-        The plugin's breaker does not count this failure; a probe ends without a result.
-        """
-        if self._abandoned:
-            return
-        self._failed |= {PluginCall(plugin, extension_point)}
-        if self._admissions.pop(plugin, None) is Admission.PROBE:
-            self._breakers.unprobed(plugin)
 
     def rejected(self, plugin: str, extension_point: str, reason: str) -> None:
         """Record that a plugin rejected the pod, or nodes for the pod.
@@ -195,7 +160,6 @@ class Run:
 
     def hung(self, plugin: str) -> None:
         """Open the breaker of a plugin whose current call did not return in time."""
-        self._admissions.pop(plugin, None)
         if (current := self.current) is not None:
             self._failed |= {current}
         self._breakers.hung(plugin)
@@ -245,10 +209,6 @@ class Run:
         if (stuck := self.current) is not None:
             self._failed |= {stuck}
         self._count(self._spent_until(self._clock()))
-        for plugin, admission in list(self._admissions.items()):
-            if admission is Admission.PROBE:
-                self._breakers.unprobed(plugin)
-        self._admissions.clear()
         return stuck
 
     def _spent_until(self, now_s: float) -> dict[PluginCall, float]:

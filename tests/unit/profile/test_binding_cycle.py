@@ -13,8 +13,6 @@ from profile_world import Said, request, state
 from kubextend.errors import ClusterError, PluginError
 from kubextend.framework.status import Code, Status
 from kubextend.profile import BindingCycle, BindingPlugins, BindTime, PluginLimits, WaitingPods
-from kubextend.profile.breaker import OPEN_S, Admission, Breakers
-from kubextend.profile.run_in_progress import Run
 from kubextend.profile.threads import Threads
 from skipping_loop import AT_MOST_S, skip, until
 from skipping_loop import run as run_skipping
@@ -419,26 +417,6 @@ def test_unreserve_runs_late_where_no_thread_is_free_for_it_in_time() -> None:
     assert not unreserved.is_set()
     go.set()
     assert unreserved.wait(60)
-
-
-def test_a_plugin_has_recovered_once_its_permit_holds_the_pod_and_others_may_come() -> None:
-    breakers = Breakers(lambda: now_s)
-    now_s = 1000.0
-    breakers.hung("A")
-    now_s += OPEN_S
-
-    async def scenario() -> list[Admission]:
-        waiting = WaitingPods()
-        with Run(breakers):
-            plugin = all_points("A", [], permit=WAIT)
-            binding = asyncio.create_task(cycle([], plugin, waiting=waiting).run())
-        held = await _held(waiting)
-        admitted = [breakers.admit("A") for _ in range(2)]
-        held.allow("A")
-        assert (await binding).is_success
-        return admitted
-
-    assert run_skipping(scenario()) == [Admission.CALL, Admission.CALL]
 
 
 def test_two_hundred_waiting_pods_hold_no_thread_each() -> None:

@@ -100,7 +100,7 @@ def test_a_failed_plugin_makes_its_extension_point_an_error(
     with run:
         called(run, clock, "A", "Filter", 0.25)
         run.begin_call("B", "Filter")
-        run.failed("B", "Filter", "n")
+        run.failed("B", "Filter")
         clock.now_s += 0.5
         run.end_call()
         called(run, clock, "C", "Filter", 0.25)

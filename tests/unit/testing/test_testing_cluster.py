@@ -628,30 +628,3 @@ def test_only_pods_and_nodes_can_be_added() -> None:
         cluster.add({"metadata": {"name": "x"}})
     cluster.add({**testing.node_manifest("x"), "kind": "Node"})
     assert "x" in cluster.filter(testing.make_pod()).kept
-
-
-class FailsAtFirst:
-    """Fails until it is mended."""
-
-    name = "FailsAtFirst"
-    broken = True
-
-    def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> None:
-        if self.broken:
-            message = "broken"
-            raise RuntimeError(message)
-
-
-def test_the_breaker_opens_and_closes_by_the_time_of_the_test() -> None:
-    plugin = FailsAtFirst()
-    cluster = testing.Cluster(plugin, nodes=1)
-    pods = [testing.make_pod("p", namespace=f"team-{number}") for number in range(3)]
-    failed = testing.Outcome(error=f'Filter plugin "FailsAtFirst" failed{IN_LOG}')
-    assert [cluster.schedule(pod) for pod in pods] == [failed] * 3
-    assert [str(failure.__cause__) for failure in cluster.failures] == ["broken"] * 3
-    plugin.broken = False
-    assert cluster.schedule(pods[0]) == failed
-    cluster.advance(29)
-    assert cluster.schedule(pods[0]) == failed
-    cluster.advance(1)
-    assert cluster.schedule(pods[0]).node == "node-0"

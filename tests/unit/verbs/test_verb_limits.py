@@ -233,106 +233,8 @@ def test_a_plugin_that_changes_what_it_was_given_changes_no_answer() -> None:
     assert seen("filter", verbs.filter(REQUEST["filter"])) == LEFT_OUT["filter"]
 
 
-def test_failures_in_three_namespaces_open_the_breaker_and_the_policy_still_holds() -> None:
-    calls: list[int] = []
-
-    def fails(*_: Any) -> Any:
-        calls.append(1)
-        message = "down"
-        raise RuntimeError(message)
-
-    verbs = odd_verbs(Odd(fails, "filter_nodes"))
-    for number in range(5):
-        assert seen("filter", verbs.filter(of_pod("p", f"team-{number}"))) == failed("Filter")
-    assert len(calls) == 3
-    assert counted(verbs, "kubextend_plugin_breaker_open", plugin="Odd") == 1
-    assert counted(verbs, "kubextend_plugin_breaker_open", plugin="Needs") == 0
-    assert counted(verbs, "kubextend_plugin_calls_refused_total", plugin="Odd") == 2
-
-
 def of_pod(name: str, namespace: str = "ml") -> bytes:
     return names_request(["good", "plain"], pod(name, namespace=namespace))
-
-
-def test_one_pod_that_a_plugin_cannot_judge_does_not_stop_the_others() -> None:
-    def fails(_state: object, of: core.Pod, _nodes: object) -> list[Rejection]:
-        if of.name == "bad":
-            message = "team"
-            raise KeyError(message)
-        return []
-
-    verbs = odd_verbs(Odd(fails, "filter_nodes"))
-    for number in range(20):
-        assert seen("filter", verbs.filter(of_pod("bad"))) == failed("Filter")
-        if number % 5 == 4:
-            assert seen("filter", verbs.filter(of_pod(f"good-{number}"))) == LEFT_OUT["filter"]
-    assert counted(verbs, "kubextend_plugin_breaker_open", plugin="Odd") == 0
-
-
-def test_any_number_of_bad_pods_of_two_namespaces_do_not_stop_the_others() -> None:
-    def fails(_state: object, of: core.Pod, _nodes: object) -> list[Rejection]:
-        if of.name.startswith("bad"):
-            message = "team"
-            raise KeyError(message)
-        return []
-
-    clock = Clock()
-    verbs = odd_verbs(Odd(fails, "filter_nodes"), breaker_clock=clock)
-    verbs.limits.breakers.hung("Odd")
-    clock.now_s += 30
-    for number in range(100):
-        bad = of_pod(f"bad-{number}", f"tenant-{number % 2}")
-        assert seen("filter", verbs.filter(bad)) == failed("Filter")
-    assert seen("filter", verbs.filter(of_pod("good"))) == LEFT_OUT["filter"]
-    for number in range(100):
-        bad = of_pod(f"bad-{number}", f"tenant-{number % 2}")
-        assert seen("filter", verbs.filter(bad)) == failed("Filter")
-    assert counted(verbs, "kubextend_plugin_breaker_open", plugin="Odd") == 0
-    assert seen("filter", verbs.filter(of_pod("good"))) == LEFT_OUT["filter"]
-
-
-def meets_truncated_pod(*_: object) -> None:
-    raise core.TruncatedPodError
-
-
-def raises_for_truncated_pod(*_: object) -> None:
-    try:
-        meets_truncated_pod()
-    except core.TruncatedPodError as error:
-        raise RuntimeError from error
-
-
-@pytest.mark.parametrize("fails", [meets_truncated_pod, raises_for_truncated_pod])
-def test_a_pod_that_is_too_large_to_be_kept_opens_no_breaker(fails: Callable[..., Any]) -> None:
-    clock = Clock()
-    verbs = odd_verbs(Odd(fails, "filter_nodes"), breaker_clock=clock)
-    for number in range(5):
-        assert seen("filter", verbs.filter(of_pod("p", f"team-{number}"))) == failed("Filter")
-    name = "kubextend_plugin_failures_total"
-    assert counted(verbs, name, plugin="Odd", extension_point="Filter") == 5
-    assert counted(verbs, "kubextend_plugin_breaker_open", plugin="Odd") == 0
-    # Nor does the pod tell that a plugin has recovered, or keep the next call from telling.
-    verbs.limits.breakers.hung("Odd")
-    clock.now_s += 30
-    for number in range(2):
-        verbs.filter(of_pod("p"))
-        assert counted(verbs, name, plugin="Odd", extension_point="Filter") == 6 + number
-    assert counted(verbs, "kubextend_plugin_breaker_open", plugin="Odd") == 1
-
-
-def test_pods_that_pass_between_keep_the_breaker_closed() -> None:
-    def fails(_state: object, of: core.Pod, _nodes: object) -> list[Rejection]:
-        if of.name.startswith("bad"):
-            message = "team"
-            raise KeyError(message)
-        return []
-
-    verbs = odd_verbs(Odd(fails, "filter_nodes"))
-    for number in range(9):
-        assert seen("filter", verbs.filter(of_pod(f"bad-{number}", f"team-{number}"))) == failed(
-            "Filter"
-        )
-        assert seen("filter", verbs.filter(of_pod(f"good-{number}"))) == LEFT_OUT["filter"]
 
 
 def test_a_request_that_is_answered_is_forgotten_with_its_task() -> None:
@@ -467,14 +369,6 @@ def test_a_post_filter_that_fails_leaves_the_pod_unschedulable() -> None:
     assert list(answer["FailedAndUnresolvableNodes"]) == ["plain"]
     counted_as = {"plugin": "Odd", "extension_point": "PostFilter"}
     assert counted(verbs, "kubextend_plugin_failures_total", **counted_as) == 1
-
-
-def test_an_error_that_a_plugin_answers_opens_no_breaker() -> None:
-    verbs = odd_verbs(Odd(answers(Status.error("cannot say")), "pre_filter", "filter"))
-    for number in range(9):
-        of = of_pod("p", f"team-{number}")
-        assert seen("filter", verbs.filter(of)) == failed("PreFilter")
-    assert counted(verbs, "kubextend_plugin_breaker_open", plugin="Odd") == 0
 
 
 class Hangs:
