@@ -15,14 +15,12 @@ from pydantic import BaseModel
 from kubextend.errors import KubextendError
 from kubextend.framework.plugin import METHODS_OF_POINT
 from kubextend.framework.registered_plugin import RegisteredPlugin
-from kubextend.framework.signatures import wrong_methods
+from kubextend.framework.signatures import missing_half, wrong_methods
 from kubextend.framework.spelling import misspelt_methods
 
 __all__ = [
     "PluginUnavailableError",
-    "check_extends",
-    "check_form",
-    "check_methods",
+    "check_plugin",
     "class_at",
     "in_own_code",
 ]
@@ -129,16 +127,11 @@ def _check_plugin(reference: str, found: object) -> None:
     if not inspect.isclass(found):
         message = f"{reference} is no class but {type(found).__name__}"
         raise PluginUnavailableError(message, "name the class; kubextend makes the plugin itself")
-    check_form(reference, found)
-    check_methods(reference, found)
+    check_plugin(reference, found)
 
 
-def check_form(what: str, plugin: Any) -> None:
+def _check_form(what: str, plugin: Any) -> None:
     """Check that a plugin, or its class, has a name and Args of pydantic.
-
-    Args:
-        what: the beginning of the error message, such as the class's reference.
-        plugin: the plugin or its class.
 
     Raises: PluginUnavailableError: the plugin has none.
     """
@@ -154,45 +147,38 @@ def check_form(what: str, plugin: Any) -> None:
         raise PluginUnavailableError(message, "class Args(pydantic.BaseModel)")
 
 
-def check_extends(what: str, plugin: Any) -> None:
-    """Check that a plugin, or its class, extends an extension point.
+def check_plugin(what: str, plugin: Any) -> None:
+    """Check that a plugin has a form that kubextend knows, and methods that kubextend can call.
 
     Args:
         what: the beginning of the error message, such as the class's reference.
         plugin: the plugin or its class.
 
-    Raises: PluginUnavailableError: the plugin extends none; the hint names mistyped methods.
+    Raises: PluginUnavailableError: the plugin has no name, or Args that are no pydantic model; it
+        extends no extension point; a method nearly has the name of a framework's method, such as
+        ``prefilter``; a method lacks another that belongs to it, takes wrong arguments, or is async
+        at an extension point that must be synchronous.
     """
+    _check_form(what, plugin)
+    known = [*(method for each in METHODS_OF_POINT.values() for method in each), "normalize_score"]
+    meant = {_plain(method): method for method in known}
+    for name in dir(plugin):
+        method = meant.get(_plain(name), name)
+        # A name such as ``_score`` is one that the author keeps private.
+        if method != name and not name.startswith("_") and not hasattr(plugin, method):
+            message = f"{what}: {name} is no method that is called"
+            raise PluginUnavailableError(message, f"did you mean {method}?")
+    if half := missing_half(plugin):
+        message = f"{what}: {half}"
+        raise PluginUnavailableError(message)
+    for wrong in wrong_methods(plugin):
+        message = f"{what}: {wrong.what}"
+        raise PluginUnavailableError(message, wrong.right)
     if not _extends(plugin):
         known = [method for each in METHODS_OF_POINT.values() for method in each]
         hint = "; ".join(misspelt_methods(plugin)) or f"define one of: {', '.join(known)}"
         message = f"{what} extends nothing"
         raise PluginUnavailableError(message, hint)
-
-
-def check_methods(what: str, plugin_class: type[Any]) -> None:
-    """Check that a class extends an extension point, and that its methods take the right arguments.
-
-    Args:
-        what: the beginning of the error message, such as the class's reference.
-        plugin_class: the class.
-
-    Raises: PluginUnavailableError: the class extends no extension point; a method nearly has the
-        name of a framework's method, such as ``prefilter``; or a method takes wrong arguments, or
-        is async at an extension point that must be synchronous.
-    """
-    known = [*(method for each in METHODS_OF_POINT.values() for method in each), "normalize_score"]
-    meant = {_plain(method): method for method in known}
-    for name in dir(plugin_class):
-        method = meant.get(_plain(name), name)
-        # A name such as ``_score`` is one that the author keeps private.
-        if method != name and not name.startswith("_") and not hasattr(plugin_class, method):
-            message = f"{what}: {name} is no method that is called"
-            raise PluginUnavailableError(message, f"did you mean {method}?")
-    check_extends(what, plugin_class)
-    for wrong in wrong_methods(plugin_class):
-        message = f"{what}: {wrong.what}"
-        raise PluginUnavailableError(message, wrong.right)
 
 
 def _plain(method: str) -> str:

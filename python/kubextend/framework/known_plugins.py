@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from kubextend.framework.imports import PluginUnavailableError, check_methods, class_at
+from kubextend.framework.imports import PluginUnavailableError, check_plugin, class_at
 from kubextend.framework.registered_plugin import RegisteredPlugin
 
 __all__ = ["Announcement", "KnownPlugins"]
@@ -84,7 +84,7 @@ class KnownPlugins(Mapping[str, RegisteredPlugin]):
             if own != name:
                 message = f'{source}: the class under "{name}" has the name {own!r}'
                 raise PluginUnavailableError(message, "both must be the same")
-            check_methods(f"{source}: {plugin_class.__qualname__}", plugin_class)
+            check_plugin(f"{source}: {plugin_class.__qualname__}", plugin_class)
             larger = larger._claimed(name, _at_hand(RegisteredPlugin(name, plugin_class), source))
             larger.get(name)  # refuses a name that is taken
         return larger

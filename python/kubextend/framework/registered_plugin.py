@@ -37,7 +37,7 @@ class RegisteredPlugin:
         return frozenset(
             point
             for point, methods in points
-            if any(hasattr(self.plugin_class, method) for method in methods)
+            if any(getattr(self.plugin_class, method, None) is not None for method in methods)
         )
 
     @property
@@ -94,8 +94,7 @@ class RegisteredPlugin:
         try:
             rules = offer(args)
         except Exception as error:
-            message = f"admission: {type(error).__name__}: {error}"
-            raise PluginError(self.name, "admission", message) from error
+            raise PluginError.of(self.name, "admission", error, "admission: ") from error
         if not isinstance(rules, AdmissionRules):
             message = f"admission returned {type(rules).__name__} and no AdmissionRules"
             raise PluginError(self.name, "admission", message)

@@ -1,12 +1,12 @@
-"""Checks whether the methods of a plugin class take the arguments that the framework gives them."""
+"""Checks whether a plugin has the methods that belong together, and their right arguments."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from kubextend.framework.plugin import METHODS_OF_POINT
 
-__all__ = ["WrongMethod", "wrong_methods"]
+__all__ = ["WrongMethod", "missing_half", "wrong_methods"]
 
 _ARGUMENTS: Final[Mapping[str, str]] = {
     "pre_enqueue": "pod",
@@ -37,7 +37,7 @@ _SYNCHRONOUS: Final = (
 
 
 class WrongMethod(NamedTuple):
-    """A method of a plugin class that the framework cannot call.
+    """A method of a plugin that the framework cannot call.
 
     Attributes:
         what: a sentence that says what is wrong, beginning with the method's name.
@@ -51,18 +51,44 @@ class WrongMethod(NamedTuple):
     is_async: bool
 
 
-def wrong_methods(plugin_class: type[Any]) -> Iterator[WrongMethod]:
-    """Yield each method of the framework in a plugin class that the framework cannot call."""
+def missing_half(plugin: Any) -> str:
+    """Return a sentence about a method that is of no use without another; "" if there is none.
+
+    Args:
+        plugin: a plugin or its class.
+    """
+
+    def has(*names: str) -> bool:
+        return any(inspect.getattr_static(plugin, name, None) is not None for name in names)
+
+    if has("reserve") != has("unreserve"):
+        return "one of reserve and unreserve is missing: write both, if need be with an empty body"
+    if has("normalize_score") and not has(*METHODS_OF_POINT["score"]):
+        return "normalize_score without score is never called: write score or score_nodes too"
+    return ""
+
+
+def wrong_methods(plugin: Any) -> Iterator[WrongMethod]:
+    """Yield each method of the framework in a plugin that the framework cannot call.
+
+    Args:
+        plugin: a plugin or its class.
+    """
     for point, methods in _METHODS.items():
         for name in methods:
-            method = getattr(plugin_class, name, None)
+            static = inspect.getattr_static(plugin, name, None)
+            # A property may do anything.
+            method = static if isinstance(static, property) else getattr(plugin, name, None)
             if method is None:
                 continue
             arguments = _ARGUMENTS.get(name, _OTHERS_ARGUMENTS)
             right = f"def {name}({', '.join(filter(None, ('self', arguments)))})"
-            if not callable(method) or not _takes(arguments, plugin_class, name, method):
+            bound = not isinstance(plugin, type) or isinstance(static, staticmethod | classmethod)
+            count = len(arguments.split()) + (not bound)
+            signature = _signature(method)
+            if not callable(method) or (signature and not _takes(signature, count)):
                 lacks = f"does not take ({arguments})" if arguments else "takes what nobody gives"
-                what = f"{name}{_signature(method)} {lacks}"
+                what = f"{name}{signature or ''} {lacks}"
                 yield WrongMethod(what, right, is_async=False)
             if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
                 what = f"{name} has a yield, so a call of it runs nothing: take the yield out"
@@ -72,32 +98,18 @@ def wrong_methods(plugin_class: type[Any]) -> Iterator[WrongMethod]:
                 yield WrongMethod(what, right, is_async=True)
 
 
-def _takes(arguments: str, owner: type[Any], name: str, method: Callable[..., Any]) -> bool:
-    """Return whether the method takes as many positional arguments as ``arguments`` names.
-
-    True for a method without a signature, such as one of an extension module.
-
-    Args:
-        arguments: the arguments' names, separated by commas.
-        owner: the plugin class.
-        name: the name of the method.
-        method: the method, as an attribute of the class.
-    """
+def _signature(method: object) -> inspect.Signature | None:
+    """Return the signature of a method; None: it has none, such as one of an extension module."""
     try:
-        signature = inspect.signature(method)
+        return inspect.signature(method) if callable(method) else None
     except ValueError:
-        return True
-    count = arguments.count(",") + 1 if arguments else 0
-    bound = isinstance(inspect.getattr_static(owner, name), staticmethod | classmethod)
+        return None
+
+
+def _takes(signature: inspect.Signature, count: int) -> bool:
+    """Return whether a method takes this number of positional arguments."""
     try:
-        signature.bind(*range(count if bound else count + 1))
+        signature.bind(*range(count))
     except TypeError:
         return False
     return True
-
-
-def _signature(method: object) -> str:
-    try:
-        return str(inspect.signature(method)) if callable(method) else ""
-    except ValueError:
-        return ""

@@ -10,7 +10,7 @@ from pydantic import BaseModel, JsonValue
 from kubextend import config
 from kubextend.config.model import API_VERSION, KIND
 from kubextend.framework.handle import Handle
-from kubextend.framework.imports import check_form
+from kubextend.framework.imports import check_plugin
 from kubextend.framework.known_plugins import KnownPlugins
 from kubextend.framework.plugin import Plugin
 from kubextend.framework.registered_plugin import RegisteredPlugin
@@ -35,7 +35,7 @@ def configuration_of(
 
     Raises:
         ConfigError: the configuration of these plugins and Args has errors.
-        PluginUnavailableError: a plugin has no name, or its Args are no pydantic model.
+        PluginUnavailableError: ``kubextend check`` would refuse the class of a plugin.
         ValueError: a configuration is given together with something else.
     """
     if any(isinstance(each, config.ExtenderConfiguration) for each in plugins):
@@ -46,7 +46,7 @@ def configuration_of(
         return given
     for plugin in plugins:
         what = plugin.__qualname__ if isinstance(plugin, type) else type(plugin).__qualname__
-        check_form(what, plugin)
+        check_plugin(what, plugin)
     known = {plugin.name: _registered(plugin) for plugin in plugins}
     enabled: list[JsonValue] = [
         {"name": name, "weight": (weights or {}).get(name, 1)} for name in known

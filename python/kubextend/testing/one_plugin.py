@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from kubextend.framework.imports import check_extends
 from kubextend.testing.cluster import Cluster, FilterResult, Outcome
 from kubextend.testing.given_plugins import PluginLike
 from kubextend.testing.objects import NodesLike, PodLike
@@ -98,8 +97,6 @@ def _alone(
     plugin: PluginLike, nodes: NodesLike, pods: Iterable[PodLike], args: Mapping[str, Any] | None
 ) -> Cluster:
     """Return a cluster with one plugin, whose points are its scores without rounding."""
-    owner = plugin if isinstance(plugin, type) else type(plugin)
-    check_extends(owner.__qualname__, plugin)
     name = getattr(plugin, "name", "")
     given = {} if args is None else {name: args}
     weights = {name: EXACT_WEIGHT}

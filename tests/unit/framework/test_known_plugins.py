@@ -217,7 +217,7 @@ def test_a_method_that_is_nearly_one_of_the_framework_is_refused(method: str, me
         KnownPlugins().with_classes({"Near": near}, "given")
     assert caught.value.message == f"given: Near: {method} is no method that is called"
     assert caught.value.hint == f"did you mean {meant}?"
-    both = type("Both", (near,), {meant: print})
+    both = type("Both", (near,), {"reserve": print, "unreserve": print, meant: print})
     assert KnownPlugins().with_classes({"Near": both}, "given")["Near"].plugin_class is both
 
 
