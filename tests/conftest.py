@@ -27,7 +27,7 @@ def caplog(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixtur
 
     def is_of_this_test(record: logging.LogRecord) -> bool:
         late = threading.current_thread() in earlier
-        return not (late and record.name == "kubextend.verbs.plugin_failure_reports")
+        return not (late and record.name.startswith("kubextend.profile.plugin_failures"))
 
     caplog.handler.addFilter(is_of_this_test)
     yield caplog

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from kubextend import __version__, cluster, core
 from kubextend.config import ExtenderConfiguration, model
 from kubextend.decisions import DecisionReader, ServerFacts
-from kubextend.errors import ConfigError, Issue, KubextendError
+from kubextend.errors import ConfigError, Issue, KubextendError, PluginError
 from kubextend.framework.handle import MAX_POD_BYTES, NO_CLUSTER, ClusterPorts, InThread
 from kubextend.framework.informer import Resource
 from kubextend.metrics import Metrics, ScrapedGauge
@@ -52,7 +52,6 @@ from kubextend.verbs import Verbs
 from kubextend.verbs.build_verbs import build_verbs, memory_of, waiting_pods_of
 from kubextend.verbs.filter_outside_request import looking_again
 from kubextend.verbs.kept_between_calls import NODE_STORE
-from kubextend.verbs.plugin_failure_reports import Failures
 from kubextend.verbs.readiness import (
     INFORMERS_SYNCED,
     NODES_LISTED,
@@ -106,7 +105,7 @@ class _ClusterSide:
         config: ExtenderConfiguration,
         waiting_pods: WaitingPods,
         verbs: Callable[[], Verbs],
-        failures: Failures,
+        failed: Callable[[PluginError], object],
         not_started: Callable[[], frozenset[str]],
     ) -> "_ClusterSide | None":
         """Make the readers and writers of the Kubernetes API without calling the API yet.
@@ -116,7 +115,7 @@ class _ClusterSide:
             waiting_pods: the pods that Permit plugins hold.
             verbs: returns the verbs, whose methods are called when nodes or pods change; called
                 only after the watches have started.
-            failures: counts and logs failures of plugins in the background.
+            failed: called when a plugin fails in the background.
             not_started: returns the names of the plugins that have not started.
 
         Returns: None if the configuration does not use the Kubernetes API.
@@ -172,7 +171,7 @@ class _ClusterSide:
                 api,
                 map(Resource.of, config.informers),
                 on_change,
-                failures.object_passed_over,
+                failed,
                 not_started,
             ),
             _marker(config, api, waiting_pods),
@@ -383,8 +382,8 @@ class App:
 
         A ``stop`` that takes longer than ten seconds is given up.
         """
-        plugins = self.verbs.profiles.plugins
-        stops = [stop_async(plugin) for plugin in plugins if stops_async(plugin)]
+        plugins, failures = self.verbs.profiles.plugins, self.verbs.limits.failures
+        stops = [stop_async(plugin, failures) for plugin in plugins if stops_async(plugin)]
         await asyncio.gather(*stops)
 
     def stop(self) -> None:
@@ -398,7 +397,7 @@ class App:
             self._queue.stop()
         for plugin in self.verbs.profiles.plugins:
             if not stops_async(plugin):
-                stop_sync(plugin)
+                stop_sync(plugin, self.verbs.limits.failures)
         if self._cluster is not None:
             self._cluster.stop()
 
@@ -422,8 +421,10 @@ def build(config: ExtenderConfiguration) -> App:
         names: frozenset[str] = starts.names()
         return names
 
-    failures = Failures(metrics)
-    side = _ClusterSide.of(config, waiting_pods, lambda: verbs, failures, not_started)
+    def passed_over(error: PluginError) -> None:
+        verbs.limits.failures.note(error, "a watched object is passed over")
+
+    side = _ClusterSide.of(config, waiting_pods, lambda: verbs, passed_over, not_started)
     ports = NO_CLUSTER if side is None else side.ports(workers.wait_for)
     # No request counts memory that waits for the next one, so that it has a limit of its own.
     pool = core.BodyPool(max_idle_bytes=config.server.max_in_flight_bytes // 2)
@@ -432,7 +433,7 @@ def build(config: ExtenderConfiguration) -> App:
     starts = PluginStarts(
         verbs.profiles.plugins,
         verbs.limits,
-        failures.note,
+        verbs.limits.failures.note,
         on_started=(lambda: None) if side is None else side.informers.plugin_started,
     )
     queue = None if side is None else _queue(config, verbs, side)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from kubextend._native import KubextendError, TruncatedPodError, WireError
 
@@ -72,6 +73,24 @@ class PluginError(KubextendError):
         self.message = message
         self.pod = self.uid = self.profile = self.node = ""
         super().__init__(f'running "{plugin}" {extension_point} plugin: {message}')
+
+    @classmethod
+    def of(cls, plugin: str, extension_point: str, error: BaseException, what: str = "") -> Self:
+        """Return the error for what a plugin's method raised, which becomes its cause.
+
+        Args:
+            plugin: the name of the plugin.
+            extension_point: the framework's name of the method, such as ``Filter``.
+            error: what the method raised; of its text, the first 1,024 characters are told.
+            what: names what was called, if that is not the method.
+        """
+        try:
+            text = f"{error!s:.1024}"
+        except Exception:  # noqa: BLE001  the text of a plugin's exception is a plugin's code too
+            text = "an exception without a text"
+        made = cls(plugin, extension_point, f"{what}{type(error).__name__}: {text}")
+        made.__cause__ = error
+        return made
 
     @property
     def facts(self) -> dict[str, str]:

@@ -4,18 +4,18 @@ The module ``app`` runs the queue beside the verbs; the command ``kubextend queu
 without running it.
 """
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from kubextend import cluster, core
 from kubextend.config import ExtenderConfiguration
 from kubextend.metrics import Family, HistogramFamily, Metrics, ScrapedGauge
 from kubextend.profile import Profile, Profiles
+from kubextend.profile.plugin_failures import PluginFailures
 from kubextend.queue import (
-    Failed,
     FairQueuing,
     Order,
     PreEnqueue,
@@ -26,7 +26,6 @@ from kubextend.queue import (
     Strategy,
     info_of,
 )
-from kubextend.verbs.plugin_failure_reports import FAILURES
 
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
@@ -39,8 +38,6 @@ __all__ = [
     "scheduling_queue",
 ]
 
-_LOGGER = logging.getLogger(__name__)
-
 _WAIT: Final = HistogramFamily(
     "kubextend_queue_wait_seconds",
     "From a pod's creation until its gate was taken off.",
@@ -51,7 +48,6 @@ _RELEASES: Final = Family(
     "Pods whose gate was to be taken off, by what became of them: released, gone, refused.",
     ("result",),
 )
-_SAID_AGAIN_S: Final = 60.0
 _MOST_AT_ONCE: Final = 8
 """The most patches that remove gates at a time; more would not make kube-apiserver faster."""
 NAMESPACE_OUTSIDE_OF_A_POD: Final = "kube-system"
@@ -61,7 +57,7 @@ NAMESPACE_OUTSIDE_OF_A_POD: Final = "kube-system"
 def scheduling_queue(
     config: ExtenderConfiguration,
     profiles: Mapping[str, Profile],
-    failed: Failed,
+    failures: PluginFailures,
     leads: Callable[[], bool] = lambda: True,
 ) -> SchedulingQueue:
     """Make the scheduling queue that a configuration describes, without pods.
@@ -69,10 +65,10 @@ def scheduling_queue(
     Args:
         config: a configuration that turns the queue on.
         profiles: scheduler name -> profile with its plugins.
-        failed: called when a plugin fails, with its name, the extension point, what happened, and
-            the pods.
+        failures: counts and logs the failures of plugins.
         leads: returns whether this replica is the one that may remove scheduling gates.
     """
+    failed = partial(failures.note, consequence="the queue goes on without it")
     sorting = next(iter(profiles.values())).queue_sort[0]
     pre_enqueue = PreEnqueue(
         {name: profile.pre_enqueue for name, profile in profiles.items()},
@@ -116,7 +112,7 @@ def queue_entries(
         pods: every pod that is on no node.
         set_aside: UID of a pod whose gate cannot be removed -> the reason.
     """
-    queue = scheduling_queue(config, profiles.by_scheduler_name, _log_failure)
+    queue = scheduling_queue(config, profiles.by_scheduler_name, PluginFailures(Metrics()))
     queue.replace(pods)
     for uid, why in set_aside.items():
         queue.refused(uid, why)
@@ -189,9 +185,9 @@ class QueueController:
             may=lambda: election.leads,
             told=told,
         )
-        failures = _Failures(metrics)
         by_name = profiles.by_scheduler_name
-        queue = scheduling_queue(config, by_name, failures.failed, lambda: election.leads)
+        failures = PluginFailures(metrics)
+        queue = scheduling_queue(config, by_name, failures, lambda: election.leads)
         runner = QueueRunner(queue, ungater.release, lambda: election.leads)
         pods = cluster.follow_pending_pods(
             api,
@@ -241,24 +237,3 @@ def _tell(
         runner.tell(SchedulingQueue.forget, pod.uid)
     else:
         runner.tell(SchedulingQueue.refused, pod.uid, why)
-
-
-def _log_failure(plugin: str, point: str, what: str, pods: str) -> None:
-    facts = {"plugin": plugin, "extension_point": point, "pod": pods}
-    _LOGGER.error('plugin "%s" failed at %s for %s: %s', plugin, point, pods, what, extra=facts)
-
-
-class _Failures:
-    """Counts failures of plugins in the queue; logs one a minute for each plugin's point."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-        self._said_at_s: dict[tuple[str, str], float] = {}
-
-    def failed(self, plugin: str, point: str, what: str, pods: str) -> None:
-        self._metrics.counter(FAILURES, plugin, point).inc()
-        now_s = time.monotonic()
-        said_at_s = self._said_at_s.get((plugin, point))
-        if said_at_s is None or now_s - said_at_s >= _SAID_AGAIN_S:
-            self._said_at_s[plugin, point] = now_s
-            _log_failure(plugin, point, what, pods)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-_FAILURES = logging.getLogger("kubextend.verbs.plugin_failure_reports")
+_FAILURES = logging.getLogger("kubextend.profile.plugin_failures")
 
 
 def _said_on_a_thread(line: str) -> Callable[[], None]:

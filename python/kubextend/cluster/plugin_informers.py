@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     _Change: TypeAlias = tuple[KubeObject | None, KubeObject | None]
 
 JOIN_S: Final = 2.0
-_MOST_CHARS: Final = 1024
 POINT: Final = "Informer"
 """What the failure of an index function or a handler is counted under."""
 
@@ -182,10 +181,8 @@ class _Followed:
             what: names the function.
             error: the exception.
         """
-        message = f"{what} of {self.resource}: {type(error).__name__}: {error!s:.{_MOST_CHARS}}"
-        failure = PluginError(owner.plugin, POINT, message)
+        failure = PluginError.of(owner.plugin, POINT, error, f"{what} of {self.resource}: ")
         failure.profile = owner.profile
-        failure.__cause__ = error
         self._on_failure(failure)
 
     def add_handler(self, owner: Owner, function: OnChange) -> None:

@@ -8,13 +8,12 @@ Source: kubernetes v1.36 pkg/scheduler/schedule_one.go, pkg/scheduler/framework/
 
 import asyncio
 import inspect
-import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, Self
 
 from kubextend import core
 from kubextend.errors import ClusterError, PluginError
@@ -43,9 +42,7 @@ from kubextend.profile.run_in_progress import PluginCall
 from kubextend.profile.time_limited_calls import PluginLimits
 from kubextend.profile.waiting_pods import WaitingPod, WaitingPods
 
-__all__ = ["BindTime", "BindingCycle", "BindingPlugins"]
-
-_LOGGER = logging.getLogger(__name__)
+__all__ = ["BindTime", "BindingCycle", "BindingPlugins", "seconds_to"]
 
 # How long before kube-scheduler's timeout a plugin's call, the whole cycle and the cleanup end: as
 # a share of the timeout, and the most seconds. A plugin is given up before the whole cycle, so that
@@ -136,23 +133,15 @@ class BindTime:
             later: how many plugins' Unreserve comes after this one; the limit leaves time for each.
         """
         until_s = self.cleanup_until_s
-        if until_s is None or self.timeout_s is None:
+        if until_s is None:
             return None
+        return max(until_s - later * self.least_s, time.monotonic() + self.least_s)
+
+    @property
+    def least_s(self) -> float:
+        """The seconds that each Unreserve gets at least, and in which a cancelled one must end."""
         share, most_s = _LEAST_UNRESERVE
-        least_s = min(self.timeout_s * share, most_s)
-        return max(until_s - later * least_s, time.monotonic() + least_s)
-
-    def plugins_left_s(self) -> float | None:
-        """Return the seconds left for a call of a plugin's method; None: no limit."""
-        return _seconds_to(self.plugins_until_s)
-
-    def all_left_s(self) -> float | None:
-        """Return the seconds left for the whole binding cycle; None: no limit."""
-        return _seconds_to(self.all_until_s)
-
-    def cleanup_left_s(self) -> float | None:
-        """Return the seconds left for Unreserve and PostBind; None: no limit."""
-        return _seconds_to(self.cleanup_until_s)
+        return most_s if self.timeout_s is None else min(self.timeout_s * share, most_s)
 
     def _until(self, left_over: tuple[float, float]) -> float | None:
         if self.timeout_s is None:
@@ -161,7 +150,8 @@ class BindTime:
         return self.arrived_s + self.timeout_s - min(self.timeout_s * share, most_s)
 
 
-def _seconds_to(until_s: float | None) -> float | None:
+def seconds_to(until_s: float | None) -> float | None:
+    """Return the seconds until a time on the clock of ``time.monotonic``; None: there is none."""
     return None if until_s is None else until_s - time.monotonic()
 
 
@@ -285,7 +275,7 @@ class BindingCycle:
             )
         self._reserved = True
         for plugin in self.plugins.reserve:
-            status = await self._status(plugin, "Reserve", plugin.reserve)
+            status = await self._status(plugin, "Reserve", "reserve")
             if not status.is_success:
                 return self._rejected(plugin, "Reserve", status)
         return Status.success()
@@ -298,7 +288,7 @@ class BindingCycle:
     async def _permitted(self) -> Status:
         waits_s: dict[str, float] = {}
         for plugin in self.plugins.permit:
-            answer = await self._call(plugin, "Permit", plugin.permit, self.time.plugins_until_s)
+            answer = await self._call(plugin, "Permit", "permit", self.time.plugins_until_s)
             with guarded(plugin, "Permit", self.pod):
                 said, wait_s = _permitted(answer)
             status = self._said(plugin, "Permit", said)
@@ -330,7 +320,7 @@ class BindingCycle:
 
     async def _pre_bind(self) -> Status:
         for plugin in self.plugins.pre_bind:
-            status = await self._status(plugin, "PreBind", plugin.pre_bind)
+            status = await self._status(plugin, "PreBind", "pre_bind")
             if not status.is_success:
                 return self._rejected(plugin, "PreBind", status)
         return Status.success()
@@ -365,7 +355,7 @@ class BindingCycle:
 
                 next_look = loop.call_later(_LOOK_S, look)
                 try:
-                    return await self._status(plugin, "Bind", plugin.bind)
+                    return await self._status(plugin, "Bind", "bind")
                 finally:
                     next_look.cancel()
         except TimeoutError:
@@ -375,9 +365,8 @@ class BindingCycle:
 
     async def _post_bind(self) -> None:
         for plugin in self.plugins.post_bind:
-            await self._for_information(
-                plugin, "PostBind", plugin.post_bind, self.time.cleanup_until_s
-            )
+            until_s = self.time.cleanup_until_s
+            await self._for_information(plugin, "PostBind", "post_bind", until_s)
 
     async def _give_up(self) -> None:
         with self.waiting_pods.unreserving(self.pod.uid):
@@ -395,7 +384,7 @@ class BindingCycle:
 
     async def _unreserve_one(self, plugin: ReservePlugin, later: int = 0) -> None:
         deadline_s = self.time.unreserve_until_s(later)
-        await self._for_information(plugin, "Unreserve", plugin.unreserve, deadline_s)
+        await self._for_information(plugin, "Unreserve", "unreserve", deadline_s)
 
     def _outlived(self, plugin: Any, point: str, returned: "asyncio.Future[None]") -> None:
         """Note that a method of a Reserve plugin goes on, though its time is over."""
@@ -414,18 +403,35 @@ class BindingCycle:
         self.on_late_unreserve()
 
     async def _for_information(
-        self, plugin: Plugin, point: str, method: Callable[..., Any], deadline_s: float | None
+        self, plugin: Plugin, point: str, method: str, deadline_s: float | None
     ) -> None:
-        try:
-            answer = await self._call(plugin, point, method, deadline_s)
-            if answer is not None:
-                error = PluginError(plugin.name, point, str(wrong_answer(answer, "None")))
-                raise about(error, self.pod, self.node_name)
-        except PluginError as error:
-            # The error's sentence names the plugin.
-            _LOGGER.exception("%s", error, extra=error.facts)  # noqa: TRY401
+        """Call a method that cannot fail the bind, and report its failure; never raise.
 
-    async def _status(self, plugin: Plugin, point: str, method: Callable[..., Any]) -> Status:
+        The method has a task of its own: it may cancel that, or go on though it is cancelled, and
+        the methods of other plugins are called all the same.
+        """
+        call = asyncio.ensure_future(self._call(plugin, point, method, deadline_s))
+        for seconds in (seconds_to(deadline_s), self.time.least_s):
+            await asyncio.wait([call], timeout=seconds)
+        if not call.done():
+            error = PluginError(plugin.name, point, "goes on though it was cancelled")
+            # Nobody hears how it ends, and the event loop would log that.
+            call.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            if point == "Unreserve":
+                late = PluginCall(plugin.name, point)
+                self.limits.late.add(self.pod.uid, late, asyncio.wait([call]))
+        elif call.cancelled():
+            error = PluginError(plugin.name, point, "has cancelled its own task")
+        elif isinstance(raised := call.exception(), PluginError):
+            error = raised
+        elif call.result() is not None:
+            error = PluginError(plugin.name, point, str(wrong_answer(call.result(), "None")))
+        else:
+            return
+        about(error, self.pod, self.node_name)
+        self.limits.failures.note(error, f"{point} of the other plugins goes on")
+
+    async def _status(self, plugin: Plugin, point: str, method: str) -> Status:
         deadline_s = self.time.plugins_until_s
         return self._said(plugin, point, await self._call(plugin, point, method, deadline_s))
 
@@ -438,18 +444,9 @@ class BindingCycle:
         take_note(plugin, point, self.pod, status, f"node {self.node_name}")
         is_bound = point == "Bind" and status.is_success
         if times_cancelled() > self._cancelled_before and not is_bound:
-            self._go_no_further(plugin, point)
+            # The plugin caught the cancellation of the cycle, which ends nevertheless.
+            raise asyncio.CancelledError
         return status
-
-    def _go_no_further(self, plugin: Plugin, point: str) -> NoReturn:
-        """End the cycle, which was cancelled while a plugin ran that caught the cancellation.
-
-        Raises: CancelledError: always.
-        """
-        message = 'plugin "%s" caught the cancellation of its %s; the bind ends nevertheless'
-        facts = {"plugin": plugin.name, "extension_point": point, "uid": self.pod.uid}
-        _LOGGER.error(message, plugin.name, point, extra=facts)
-        raise asyncio.CancelledError
 
     def _rejected(self, plugin: Plugin, point: str, status: Status) -> Status:
         """Check that a plugin's Status is a rejection, and return the Status.
@@ -461,9 +458,28 @@ class BindingCycle:
             return status
         raise about(error_of(plugin, point, status), self.pod, self.node_name)
 
-    async def _call(
-        self, plugin: Plugin, point: str, method: Callable[..., Any], deadline_s: float | None
+    async def _call(self, plugin: Plugin, point: str, method: str, deadline_s: float | None) -> Any:
+        try:
+            return await guarded_async(
+                plugin,
+                point,
+                partial(self._awaited, plugin, point, method, deadline_s),
+                pod=self.pod,
+                deadline_s=deadline_s,
+                cleanup=point == "Unreserve",
+            )
+        except PluginError as error:
+            error.node = self.node_name
+            raise
+
+    async def _awaited(
+        self, plugin: Plugin, point: str, name: str, deadline_s: float | None
     ) -> Any:
+        """Await a plugin's method, and also its result if that is awaitable.
+
+        The result is awaitable if a decorator hides that the plugin's method is ``async``.
+        """
+        method = getattr(plugin, name)
         call = partial(method, self.state, self.pod, self.node_name)
         if not inspect.iscoroutinefunction(method):
             # kube-scheduler calls Unreserve when the methods before it have returned, so each of
@@ -478,27 +494,8 @@ class BindingCycle:
                 cleanup=point in ("Unreserve", "PostBind"),
                 on_late=partial(self._outlived, plugin, point) if is_undone else None,
             )
-        try:
-            return await guarded_async(
-                plugin,
-                point,
-                partial(_awaited, call),
-                pod=self.pod,
-                deadline_s=deadline_s,
-                cleanup=point == "Unreserve",
-            )
-        except PluginError as error:
-            error.node = self.node_name
-            raise
-
-
-async def _awaited(call: Callable[[], Awaitable[Any]]) -> Any:
-    """Await a plugin's call, and also the call's result if the result is awaitable.
-
-    The result is awaitable if a decorator hides that the plugin's method is ``async``.
-    """
-    answer = await call()
-    return await answer if inspect.isawaitable(answer) else answer
+        answer = await call()
+        return await answer if inspect.isawaitable(answer) else answer
 
 
 async def _to_the_end(work: Coroutine[None, None, None]) -> None:

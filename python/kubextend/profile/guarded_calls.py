@@ -123,14 +123,12 @@ async def guarded_async(
     try:
         async with seconds_until(deadline_s) as time_out:
             return await call()
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:
         # Checked before the cancellation: a late event loop meets this deadline and that of the
         # whole cycle at once, and the plugin is the reason for both.
         if time_out.expired():
             if run is not None:
-                run.hung(plugin.name)
+                run.hung(plugin.name, point)
             late = PluginError(plugin.name, point, "has not answered in time")
             raise about(late, pod) from error
         if isinstance(error, CancelledError) and times_cancelled() > cancelled_before:
@@ -185,12 +183,11 @@ def error_of(
     plugin: Plugin, point: str, status: Status, pod: core.Pod | None = None
 ) -> PluginError:
     """Return the error for a Status with a code that the extension point does not allow."""
-    if status.code is Code.ERROR:
-        reason = status.reason or status.code.name
-        return about(PluginError(plugin.name, point, reason), pod)
-    given = f"a Status {status.code.name}" + (f" ({status.reason})" if status.reason else "")
-    may = _MAY.get(point, "success or a rejection")
-    message = f"answered {given} where {may} is expected"
+    message = status.reason or status.code.name
+    if status.code is not Code.ERROR:
+        given = f"a Status {status.code.name}" + (f" ({status.reason})" if status.reason else "")
+        may = _MAY.get(point, "success or a rejection")
+        message = f"answered {given} where {may} is expected"
     return about(PluginError(plugin.name, point, message), pod)
 
 
@@ -230,7 +227,7 @@ def _failed(
     if isinstance(cause, PluginError):
         failed = PluginError(plugin.name, cause.extension_point or point, cause.message)
     else:
-        failed = PluginError(plugin.name, point, f"{type(cause).__name__}: {cause}")
+        failed = PluginError.of(plugin.name, point, cause)
     return about(failed, pod, node)
 
 

@@ -222,7 +222,7 @@ def _cause(plugin: Plugin, error: Exception) -> Exception:
     True``.
     """
     if isinstance(error, RuntimeError) and str(error).startswith(_PODS_NOT_KNOWN):
-        return needs_pods_undeclared(plugin.name)
+        return needs_pods_undeclared(plugin.name).with_traceback(error.__traceback__)
     return error
 
 

@@ -59,6 +59,8 @@ class Run:
 
     Attributes:
         pod: the pod that the latest call is about.
+        spent_s: how many seconds the calls of each plugin took so far, in the order of the first
+            calls; grows while the run goes on.
     """
 
     __slots__ = (
@@ -70,9 +72,9 @@ class Run:
         "_failed",
         "_metrics",
         "_rejected",
-        "_spent_s",
         "_token",
         "pod",
+        "spent_s",
     )
 
     def __init__(
@@ -86,7 +88,7 @@ class Run:
         self._clock = clock
         self._metrics = metrics
         self._began_s = clock()
-        self._spent_s: dict[PluginCall, float] = {}
+        self.spent_s: dict[PluginCall, float] = {}
         # A pod that waits in Permit keeps its run; this empty set takes no memory.
         self._failed: frozenset[PluginCall] = frozenset()
         self._rejected: list[tuple[str, str, str]] | None = None
@@ -112,7 +114,7 @@ class Run:
         """End the run, and count its calls."""
         _RUN.reset(self._token)
         if not self._abandoned:
-            self._count(self._spent_s)
+            self._count(self.spent_s)
 
     def begin_call(self, plugin: str, extension_point: str, *, cleanup: bool = False) -> None:
         """Record that a plugin is about to be called, if the plugin's breaker allows that.
@@ -136,7 +138,7 @@ class Run:
         """
         if self._current is not None:
             call, began_s = self._current
-            self._spent_s[call] = self._spent_s.get(call, 0.0) + self._clock() - began_s
+            self.spent_s[call] = self.spent_s.get(call, 0.0) + self._clock() - began_s
             self._current = None
         self.check()
 
@@ -158,10 +160,9 @@ class Run:
             self._rejected = []
         self._rejected.append((plugin, extension_point, reason))
 
-    def hung(self, plugin: str) -> None:
+    def hung(self, plugin: str, extension_point: str) -> None:
         """Open the breaker of a plugin whose current call did not return in time."""
-        if (current := self.current) is not None:
-            self._failed |= {current}
+        self.failed(plugin, extension_point)
         self._breakers.hung(plugin)
 
     def check(self) -> None:
@@ -173,14 +174,6 @@ class Run:
     def elapsed_s(self) -> float:
         """The seconds since the run began."""
         return self._clock() - self._began_s
-
-    @property
-    def spent_s(self) -> Mapping[PluginCall, float]:
-        """How many seconds the calls of each plugin took so far, in the order of the first calls.
-
-        The mapping is the run's own, and grows while the run goes on.
-        """
-        return self._spent_s
 
     @property
     def current(self) -> PluginCall | None:
@@ -213,7 +206,7 @@ class Run:
 
     def _spent_until(self, now_s: float) -> dict[PluginCall, float]:
         """Return the seconds of each plugin's calls, with those of the call that is under way."""
-        spent_s = dict(self._spent_s)
+        spent_s = dict(self.spent_s)
         if (current := self._current) is not None:
             call, began_s = current
             spent_s[call] = spent_s.get(call, 0.0) + now_s - began_s

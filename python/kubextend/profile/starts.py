@@ -118,9 +118,7 @@ class PluginStarts:
         except TimeoutError:
             return PluginError(start.plugin.name, _POINT, "no thread was free for it")
         except Exception as error:  # noqa: BLE001  the system may refuse a new thread
-            failed = PluginError(start.plugin.name, _POINT, f"{type(error).__name__}: {error}")
-            failed.__cause__ = error
-            return failed
+            return PluginError.of(start.plugin.name, _POINT, error)
         return None
 
     async def _start_plugin(self, plugin: Any) -> None:

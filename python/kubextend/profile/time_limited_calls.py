@@ -11,13 +11,14 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from kubextend.errors import PluginError
 from kubextend.metrics import Metrics
 from kubextend.profile.breaker import HEALTH, Breakers
 from kubextend.profile.guarded_calls import about
 from kubextend.profile.plugin_call_metrics import PluginCallMetrics
+from kubextend.profile.plugin_failures import PluginFailures
 from kubextend.profile.run_in_progress import PluginCall, Run
 from kubextend.profile.threads import THREADS, Job, Threads
 
@@ -48,9 +49,9 @@ class LateCalls:
     """
 
     def __init__(self) -> None:
-        self._calls: dict[asyncio.Task[None], tuple[str, PluginCall]] = {}
+        self._calls: dict[asyncio.Future[Any], tuple[str, PluginCall]] = {}
 
-    def add(self, uid: str, call: PluginCall, end: Coroutine[None, None, None]) -> None:
+    def add(self, uid: str, call: PluginCall, end: Coroutine[Any, Any, object]) -> None:
         """Await ``end``, and count the call as late until then.
 
         Args:
@@ -78,6 +79,7 @@ class PluginLimits:
         breakers: the breakers of all plugins.
         clock: the argument ``clock``.
         metrics: counts the calls of plugins.
+        failures: counts and logs the failures of plugins.
         late: the calls of Reserve plugins that outlive their binding cycles.
     """
 
@@ -90,6 +92,7 @@ class PluginLimits:
         self.clock = clock
         metrics = Metrics() if metrics is None else metrics
         self.metrics = PluginCallMetrics(metrics)
+        self.failures = PluginFailures(metrics, clock)
         self.late = LateCalls()
         metrics.scrape(HEALTH, self.breakers.health)
         self._verb_threads = Threads(_VERB_THREADS, "verb")
@@ -148,7 +151,7 @@ class PluginLimits:
             raise call.given_up()
         return call.job.future.result()
 
-    async def binding_call(  # noqa: C901  one call, and what becomes of it
+    async def binding_call(
         self,
         plugin: str,
         deadline_s: float | None,
@@ -171,38 +174,44 @@ class PluginLimits:
             on_late: called if this coroutine is cancelled and the method has still to return; gets
                 a future that is done once the method has returned. None: nothing is called.
         """
-        threads, breakers = self._binding_threads, self.breakers
-        job = threads.submit(work)
-
-        def give_up() -> None:
-            if cleanup and not (job.future.running() or job.future.done()):
-                asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, give_up)
-            elif threads.give_up(job, partial(breakers.came_back, plugin)):
-                breakers.stuck(plugin)
-
-        def give_up_late() -> None:
-            if not job.future.done():
-                _log_stack(plugin, job)
-                breakers.hung(plugin)
-            give_up()
-
+        job = self._binding_threads.submit(work)
         try:
-            if cleanup:
-                await _told_of(job.future)
-                return job.future.result()
-            return await asyncio.wrap_future(job.future)
+            await _told_of(job.future)
+            return job.future.result()
         except asyncio.CancelledError:
+            if not cleanup:
+                job.withdraw()
             if on_late is not None and not job.future.done():
                 on_late(_told_of(job.future))
             if deadline_s is None:
                 raise
-            left_s = deadline_s - time.monotonic()
-            if left_s > 0:
-                asyncio.get_running_loop().call_later(left_s, give_up_late)
+            if (left_s := deadline_s - time.monotonic()) > 0:
+                give_up = partial(self._give_up, plugin, job, blames=True, cleanup=cleanup)
+                asyncio.get_running_loop().call_later(left_s, give_up)
             else:
-                _log_stack(plugin, job)
-                give_up()
+                # Whoever waited until now has blamed the plugin.
+                self._give_up(plugin, job, blames=False, cleanup=cleanup)
             raise
+
+    def _give_up(self, plugin: str, job: Job[_T], *, blames: bool, cleanup: bool) -> None:
+        """Abandon a binding method that has not returned; wait for one that must run, and has not.
+
+        Args:
+            plugin: the name of the plugin.
+            job: the call of the method.
+            blames: whether to open the plugin's breaker.
+            cleanup: whether the method must be called.
+        """
+        if job.future.done():
+            return
+        _log_stack(plugin, job)
+        if blames:
+            self.breakers.hung(plugin)
+        if cleanup and not job.future.running():
+            again = partial(self._give_up, plugin, job, blames=False, cleanup=cleanup)
+            asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, again)
+        elif self._binding_threads.give_up(job, partial(self.breakers.came_back, plugin)):
+            self.breakers.stuck(plugin)
 
     def stop(self) -> None:
         """Accept no further work, without waiting for running work."""

@@ -3,14 +3,15 @@
 from collections.abc import Callable
 
 from kubextend import core
+from kubextend.errors import PluginError
 from kubextend.framework.plugin import QueuedPodInfo, QueueSortPlugin
 from kubextend.framework.wrong_answer import wrong_answer
 from kubextend.queue.entry import Entry
 
 __all__ = ["Failed", "Order"]
 
-Failed = Callable[[str, str, str, str], object]
-"""A function of a failed plugin's name, the extension point, what happened, and the pods."""
+Failed = Callable[[PluginError], object]
+"""A function of the error that names the failed plugin, the extension point, and the pods."""
 
 
 class Order:
@@ -36,8 +37,8 @@ class Order:
             if self._less(b.info, a.info):
                 return False
         except BaseException as error:  # noqa: BLE001 - SystemExit or a panic: no pod may be lost
-            what = f"{type(error).__name__}: {error}"
-            self._failed(self._plugin.name, "queueSort", what, f"{_name(a.pod)}, {_name(b.pod)}")
+            pods = f"for {_name(a.pod)} and {_name(b.pod)}: "
+            self._failed(PluginError.of(self._plugin.name, "queueSort", error, pods))
             return a.scheduler_order < b.scheduler_order
         return a.sequence < b.sequence
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from kubextend import core
+from kubextend.errors import PluginError
 from kubextend.framework.plugin import PreEnqueuePlugin
 from kubextend.framework.status import Status
 from kubextend.framework.wrong_answer import check_status, wrong_answer
@@ -40,8 +41,8 @@ class PreEnqueue:
             try:
                 why = _rejection(plugin.pre_enqueue(pod))
             except BaseException as error:  # noqa: BLE001 - SystemExit too
-                what = f"{type(error).__name__}: {error}"
-                self._failed(plugin.name, "preEnqueue", what, f"{pod.namespace}/{pod.name}")
+                name = f"for {pod.namespace}/{pod.name}: "
+                self._failed(PluginError.of(plugin.name, "preEnqueue", error, name))
                 why = "" if plugin.name in ignored else "it failed"
             if why:
                 return f"held back by {plugin.name}: {why}"

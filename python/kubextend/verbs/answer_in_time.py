@@ -12,11 +12,11 @@ from functools import partial
 from typing import Final, Generic, TypeVar
 
 from kubextend.errors import PluginError
+from kubextend.profile.plugin_failures import sentence
 from kubextend.profile.run_in_progress import Run
 from kubextend.profile.time_limited_calls import LimitedCall
 from kubextend.verbs.answer import Answer, Body
 from kubextend.verbs.context import Context
-from kubextend.verbs.plugin_failure_reports import sentence
 from kubextend.verbs.request_metrics import counting
 from kubextend.verbs.verb_interface import OnJob, QuickVerb
 

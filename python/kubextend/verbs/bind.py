@@ -18,6 +18,8 @@ from kubextend.framework.handle import NO_ANNOTATIONS, Binder
 from kubextend.framework.status import Status
 from kubextend.metrics import HistogramFamily, exponential
 from kubextend.profile import BindingCycle, BindTime, Profile
+from kubextend.profile.binding_cycle import seconds_to
+from kubextend.profile.plugin_failures import sentence
 from kubextend.profile.run_in_progress import Run
 from kubextend.verbs.answer import Answer, Body, binding
 from kubextend.verbs.bind_node_check import DELETED, GONE, why_not_on
@@ -25,7 +27,6 @@ from kubextend.verbs.bind_term import NO_LEAD, Lead
 from kubextend.verbs.context import Context
 from kubextend.verbs.decision_records import VerbCall, short
 from kubextend.verbs.group_places import MOST_LOOKS
-from kubextend.verbs.plugin_failure_reports import sentence
 from kubextend.verbs.request_metrics import ATTEMPTS, counting
 from kubextend.verbs.unplaced_pods import Attempt
 from kubextend.verbs.verb_interface import OnJob
@@ -240,7 +241,7 @@ class BindVerb:
         kube-scheduler has no backoff for some pods, and retries them at once.
         """
         delay_s = max(self._pace_s(request), await self._member_delay_s(request))
-        left_s = request.time.cleanup_left_s()
+        left_s = seconds_to(request.time.cleanup_until_s)
         if left_s is not None:
             delay_s = max(0.0, min(delay_s, left_s))
         if request.permit_said is not None and request.pod is not None:
@@ -443,7 +444,7 @@ class BindVerb:
 
         def write() -> None:
             # The write may begin late, because no thread was free earlier.
-            left_s = request.lead.least_s(request.time.all_left_s())
+            left_s = request.lead.least_s(seconds_to(request.time.all_until_s))
             if left_s is not None and left_s <= 0:
                 raise TimeoutError
             names = args.pod_namespace, args.pod_name, args.pod_uid, args.node
@@ -551,7 +552,7 @@ class BindVerb:
 
         A plugin that hangs must not use up the minutes that a bind has: the threads are few.
         """
-        left_s, most_s = time.plugins_left_s(), self._context.settings.http_timeout_s
+        left_s, most_s = seconds_to(time.plugins_until_s), self._context.settings.http_timeout_s
         return most_s if left_s is None else min(left_s, most_s)
 
     async def _in_turn(

@@ -10,11 +10,11 @@ from kubextend.config import VerbName
 from kubextend.framework.handle import NO_CLUSTER, ClusterPorts
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
+from kubextend.profile.plugin_failures import PluginFailures
 from kubextend.verbs.bind_room_check import Guard
 from kubextend.verbs.filter_outside_request import GoesOn, half_of
 from kubextend.verbs.kept_between_calls import Memory
 from kubextend.verbs.node_stores import Stores
-from kubextend.verbs.plugin_failure_reports import Failures
 from kubextend.verbs.readiness import Readiness
 from kubextend.verbs.unknown_schedulers import UnknownSchedulers
 
@@ -90,10 +90,10 @@ class Context:
             return None
         return Guard(nodes, pods, self.metrics)
 
-    @cached_property
-    def failures(self) -> Failures:
+    @property
+    def failures(self) -> PluginFailures:
         """The object that counts and logs the failures of plugins."""
-        return Failures(self.metrics)
+        return self.memory.limits.failures
 
     def judging(self, profile: Profile, pod: core.Pod) -> Profile:
         """Return the profile with which filter and preempt judge nodes for a pod.

@@ -9,11 +9,11 @@ from kubextend.errors import PluginError
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 from kubextend.profile import FilterOutcome, Profile, always
+from kubextend.profile.plugin_failures import sentence
 from kubextend.profile.run_in_progress import AbandonedError
 from kubextend.verbs.answer import REJECTS_ALL, Answer, Body, filter_error
 from kubextend.verbs.decision_records import VerbCall, Verdicts, kept_nodes
 from kubextend.verbs.group_places import fit_member, is_member
-from kubextend.verbs.plugin_failure_reports import sentence
 from kubextend.verbs.request_metrics import ATTEMPTS, NODES
 from kubextend.verbs.stable_reasons import Entry, entries_of
 from kubextend.verbs.unplaced_pods import NOT_PERMITTED, Attempt

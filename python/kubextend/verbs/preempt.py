@@ -22,11 +22,11 @@ from kubextend.config import VerbName
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.profile import Profile
+from kubextend.profile.plugin_failures import sentence
 from kubextend.verbs.answer import ABSTAINS, NO_VICTIMS, Answer, Body
 from kubextend.verbs.context import Context
 from kubextend.verbs.decision_records import VerbCall
 from kubextend.verbs.filter_outside_request import GoesOn
-from kubextend.verbs.plugin_failure_reports import sentence
 from kubextend.verbs.request_metrics import NODES
 from kubextend.verbs.unplaced_pods import NOT_PERMITTED
 from kubextend.verbs.verb_interface import QuickVerb

@@ -12,9 +12,8 @@ from kubextend.cluster import Informers, RefusedError, UnreachableError
 from kubextend.cluster.api_call import Call
 from kubextend.errors import NotListedError, PluginError
 from kubextend.framework.informer import KubeObject, Owner, Resource
-from kubextend.logs import AtMost
 from kubextend.metrics import Metrics
-from kubextend.verbs.plugin_failure_reports import Failures
+from kubextend.profile.plugin_failures import PluginFailures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -256,15 +255,13 @@ def test_what_a_plugin_raises_is_reported_with_its_names_and_the_rest_goes_on() 
 
 
 def test_failures_about_objects_flood_no_log_and_all_count(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    limit = AtMost(10, clock=lambda: 0.0)
-    monkeypatch.setattr("kubextend.verbs.plugin_failure_reports._OF_OBJECTS.filters", [limit])
     metrics = Metrics()
-    failures = Failures(metrics)
+    failures = PluginFailures(metrics, clock=lambda: 0.0)
     for _ in range(1000):
-        failures.object_passed_over(PluginError("Gang", "Informer", "boom"))
-    assert len(caplog.records) == 10
+        failures.note(PluginError("Gang", "Informer", "boom"), "an object is passed over")
+    assert len(caplog.records) == 1
     counted = 'kubextend_plugin_failures_total{extension_point="Informer",plugin="Gang"} 1000.0'
     assert counted in metrics.render()[0].decode()
 

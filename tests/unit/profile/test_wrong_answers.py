@@ -37,7 +37,6 @@ from kubextend.queue import Order, PreEnqueue
 from kubextend.queue.entry import Entry
 
 POD, NODES = request("n0", "n1")
-LIMITS = PluginLimits()
 
 
 class Point(NamedTuple):
@@ -99,14 +98,13 @@ def binds(plugin: Any) -> object:
         having("bind"),
         having("post_bind"),
     )
-    cycle = BindingCycle(plugins, state(), POD, "n0", WaitingPods(), bound, LIMITS)
+    cycle = BindingCycle(plugins, state(), POD, "n0", WaitingPods(), bound, PluginLimits())
     return asyncio.run(cycle.run())
 
 
-def told(plugin: str, point: str, what: str, pods: str) -> None:
+def told(error: PluginError) -> None:
     """What the queue says of a failure."""
-    message = f"{plugin} {point} {what} {pods}"
-    raise PluginError(plugin, point, message)
+    raise error
 
 
 def orders(plugin: Any) -> object:
@@ -130,12 +128,16 @@ def starts(plugin: Any) -> object:
     def failed(error: PluginError, _: str) -> None:
         failures.append(error)
 
-    made = PluginStarts([plugin], LIMITS, failed, sleep=sleep)
+    made = PluginStarts([plugin], PluginLimits(), failed, sleep=sleep)
     try:
         asyncio.run(made.run())
     except BaseExceptionGroup:
         raise failures[0] from None
     return None
+
+
+def stop(plugin: Any) -> None:
+    stops.stop_sync(plugin, PluginLimits().failures)
 
 
 A_STATUS: Final = "a Status or None"
@@ -162,7 +164,7 @@ POINTS: dict[str, Point] = {
     "bind": Point("Bind", A_STATUS, binds, awaited=True),
     "post_bind": Point("PostBind", "None", binds, awaited=True),
     "start": Point("Start", "None", starts, right=(*HARMLESS, "a coroutine")),
-    "stop": Point("stop", "None", stops.stop_sync, right=HARMLESS),
+    "stop": Point("Stop", "None", stop, right=HARMLESS),
 }
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kubextend import core
+from kubextend.errors import PluginError
 from kubextend.framework.plugin import QueuedPodInfo
 from kubextend.plugins import QOSSort
 from kubextend.queue import (
@@ -136,7 +137,7 @@ class Queue:
     fair_queuing: FairQueuing = FairQueuing.NONE
     most_unschedulable: int = 100
     clock: Clock = field(default_factory=Clock)
-    failures: list[tuple[str, str, str, str]] = field(default_factory=list)
+    failures: list[PluginError] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.queue = SchedulingQueue(
@@ -149,7 +150,7 @@ class Queue:
                 self.fair_queuing,
                 self.most_unschedulable,
             ),
-            Order(self.plugin, lambda *what: self.failures.append(what)),
+            Order(self.plugin, self.failures.append),
             self.why_held or (lambda made: self.holds.get(made.name, "")),
             self.clock,
             self._leads,

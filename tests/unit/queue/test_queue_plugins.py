@@ -7,11 +7,10 @@ import pytest
 from queue_world import OURS, Queue, pod
 
 from kubextend import core
+from kubextend.errors import PluginError
 from kubextend.framework.plugin import QueuedPodInfo
 from kubextend.framework.status import Code, Status
 from kubextend.queue import PreEnqueue, State
-
-Failure = tuple[str, str, str, str]
 
 
 class Sort:
@@ -63,9 +62,12 @@ def test_where_less_fails_the_order_is_that_of_kube_scheduler(
     queue = Queue(plugin=Sort(less))
     queue.observe(pod("b", second=2), pod("a", second=1), pod("rich", priority=1, second=3))
     assert all_due(queue) == ["rich", "a", "b"]
-    assert {failure[:3] for failure in queue.failures} == {("Sort", "queueSort", what)}
-    pods = {pod for *_, pods in queue.failures for pod in pods.split(", ")}
-    assert pods == {"default/a", "default/b", "default/rich"}
+    assert {(each.plugin, each.extension_point) for each in queue.failures} == {
+        ("Sort", "queueSort")
+    }
+    assert all(each.message.endswith(f": {what}") for each in queue.failures)
+    told = " ".join(each.message for each in queue.failures)
+    assert all(f"default/{name}" in told for name in ("a", "b", "rich"))
 
 
 def test_a_less_that_fails_on_one_pod_loses_none() -> None:
@@ -101,10 +103,10 @@ class Enqueue:
 
 def pre_enqueue(
     *plugins: Enqueue, ignored: frozenset[str] = frozenset()
-) -> tuple[PreEnqueue, list[Failure]]:
-    failures: list[Failure] = []
+) -> tuple[PreEnqueue, list[PluginError]]:
+    failures: list[PluginError] = []
     return (
-        PreEnqueue({OURS: plugins}, {OURS: ignored}, lambda *what: failures.append(what)),
+        PreEnqueue({OURS: plugins}, {OURS: ignored}, failures.append),
         failures,
     )
 
@@ -160,10 +162,14 @@ def test_a_failing_pre_enqueue_plugin_holds_the_pod_back_unless_it_may_be_ignore
 ) -> None:
     made, failures = pre_enqueue(Enqueue("P", answer))
     assert made.why_held(pod("a")) == "held back by P: it failed"
-    assert failures == [("P", "preEnqueue", what, "default/a")]
+    assert [str(each) for each in failures] == [
+        f'running "P" preEnqueue plugin: for default/a: {what}'
+    ]
     made, failures = pre_enqueue(Enqueue("P", answer), ignored=frozenset({"P"}))
     assert made.why_held(pod("a")) == ""
-    assert failures == [("P", "preEnqueue", what, "default/a")]
+    assert [str(each) for each in failures] == [
+        f'running "P" preEnqueue plugin: for default/a: {what}'
+    ]
 
 
 def test_only_the_plugins_of_the_pods_own_profile_are_asked() -> None:

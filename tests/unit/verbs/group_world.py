@@ -21,6 +21,7 @@ from verb_world import (
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.status import Status
+from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, Profile, Profiles
 from make_verbs import make_verbs
 
@@ -78,13 +79,15 @@ class Cluster:
             counts_pods=self.counts_pods,
             pods=self.pods.store.snapshot,
         )
+        metrics = Metrics()
         self.verbs = make_verbs(
             Profiles.of([profile]),
             watched=Watched().listing(*map(node, self.nodes)),
             pods=self.pods,
             binder=self.binder,
             activator=self.activator,
-            limits=PluginLimits(self.clock),
+            limits=PluginLimits(self.clock, metrics),
+            metrics=metrics,
             clock=self.clock,
             http_timeout_s=self.http_timeout_s,
         )

@@ -313,7 +313,7 @@ def failures_in(caplog: pytest.LogCaptureFixture) -> list[Any]:
     return [
         record
         for record in caplog.records
-        if record.name == "kubextend.verbs.plugin_failure_reports"
+        if record.name.startswith("kubextend.profile.plugin_failures")
     ]
 
 
