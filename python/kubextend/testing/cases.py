@@ -1,11 +1,19 @@
 """Generates test cases of nodes and pods that differ in labels, resources, taints and so on."""
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from kubextend.testing.objects import Manifest, node_manifest, pod_manifest
+from kubextend.testing.objects import (
+    Manifest,
+    NodesLike,
+    PodLike,
+    manifests_of_nodes,
+    node_manifest,
+    pod_manifest,
+    pod_manifest_of,
+)
 
 __all__ = ["Case", "generated_cases"]
 
@@ -27,25 +35,33 @@ class Case:
         pod: the manifest of the pod.
         nodes: the manifests of the nodes, in the order of the request.
         pods: the manifests of the pods that are on nodes already.
+        given: whether the pod was given, and not generated.
     """
 
     pod: Manifest
     nodes: Sequence[Manifest]
     pods: Sequence[Manifest]
+    given: bool = False
 
-    def reordered(self, order: Sequence[int]) -> "Case":
-        """Return the case with the nodes at the indexes in ``order``, in that order."""
-        return Case(self.pod, [self.nodes[index] for index in order], self.pods)
+    def backwards(self) -> "Case":
+        """Return the case with its nodes in the opposite order."""
+        return replace(self, nodes=self.nodes[::-1])
 
 
 def generated_cases(
-    count: int, labels: Mapping[str, Sequence[str]] | None = None, seed: int = 0
+    count: int,
+    labels: Mapping[str, Sequence[str]] | None = None,
+    seed: int = 0,
+    pods: Iterable[PodLike] = (),
+    nodes: NodesLike | None = None,
 ) -> Iterator[Case]:
     """Yield test cases: one without nodes, one with 1 node, and then cases with 2 to 12 nodes.
 
     Equal arguments yield equal cases.
 
     Args:
+        pods: pods to place instead of generated ones; one with a ``node_name`` is on that node.
+        nodes: nodes instead of generated ones: each case from the third on has all of them.
         count: how many cases.
         labels: values by label key for nodes and pods, besides common labels; give the keys that
             the plugin under test reads.
@@ -54,11 +70,18 @@ def generated_cases(
     choices = {**_LABELS, **(labels or {})}
     # Not for secrets: the cases must be equal in every run.
     draw = random.Random(seed)  # noqa: S311
+    manifests = [pod_manifest_of(pod) for pod in pods]
+    bound = [pod for pod in manifests if pod["spec"].get("nodeName")]
+    asked = [pod for pod in manifests if pod not in bound]
+    own = None if nodes is None else manifests_of_nodes(nodes)
     for number in range(count):
         size = number if number <= 1 else draw.randint(2, _MOST_NODES)
-        nodes = [_node(draw, f"node-{index}", choices) for index in range(size)]
-        pods = [_pod(draw, f"on-{index}", choices, nodes) for index in range(draw.randint(0, 4))]
-        yield Case(_pod(draw, "pod", choices, ()), nodes, pods if nodes else [])
+        there: list[Manifest] = [_node(draw, f"node-{index}", choices) for index in range(size)]
+        if own is not None:
+            there = list(own if number > 1 else own[:number])
+        on = [_pod(draw, f"on-{index}", choices, there) for index in range(draw.randint(0, 4))]
+        pod = asked[number % len(asked)] if asked else _pod(draw, "pod", choices, ())
+        yield Case(pod, there, [*on, *bound] if there else [], given=bool(asked))
 
 
 def _node(draw: random.Random, name: str, labels: Mapping[str, Sequence[str]]) -> dict[str, Any]:

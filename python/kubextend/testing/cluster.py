@@ -18,12 +18,10 @@ from typing import Any, Final, Self
 
 from kubextend import core
 from kubextend.config import ExtenderConfiguration
-from kubextend.errors import PluginError
 from kubextend.framework.handle import ClusterPorts, Handle, HeldPod
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, PluginStarts
 from kubextend.profile.stops import stop_plugin
-from kubextend.testing.failures import recorded_in
 from kubextend.testing.given_plugins import PluginLike, configuration_of
 from kubextend.testing.objects import (
     Manifest,
@@ -47,7 +45,6 @@ from kubextend.testing.stand_ins import (
 )
 from kubextend.verbs import Verbs
 from kubextend.verbs.build_verbs import build_verbs, handle_of, memory_of, waiting_pods_of
-from kubextend.verbs.plugin_failure_reports import Failures
 
 __all__ = ["Cluster", "FilterResult", "Outcome"]
 
@@ -213,7 +210,6 @@ class Cluster:
         events, activations = RecordedEvents(), Activations()
         self.events, self.activated = events.written, activations.names
         self.bindings = Bindings()
-        self.failures = list[PluginError]()
         ports = ClusterPorts(
             nodes=self._nodes,
             # As in production, pods are watched where a plugin needs them.
@@ -226,7 +222,9 @@ class Cluster:
             kubernetes_client=lambda: kubernetes_client,
             in_thread=at_once,
         )
-        self.handle, self.verbs = _made(config, ports, self._clock, self._starts)
+        limits = PausedLimits(self._clock, metrics := Metrics())
+        self.failures = limits.errors
+        self.handle, self.verbs = _made(config, ports, limits, metrics, self._starts)
         self._attempts: dict[str, _Attempt] = {}
         # A loop is made at its first use, because it holds file descriptors.
         self._loops: list[PausedLoop] = []
@@ -236,8 +234,8 @@ class Cluster:
 
     def __enter__(self) -> Self:
         """Start the plugins; a start that fails is repeated in ``advance``, as in a server."""
-        note = Failures(self.verbs.metrics).note
-        starts = PluginStarts(self.plugins, self.verbs.limits, note)
+        limits = self.verbs.limits
+        starts = PluginStarts(self.plugins, limits, limits.failures.note)
         self._starts.append(starts)
         self._unstarted.clear()
         self._starting = self._loop.create_task(starts.run())
@@ -266,7 +264,7 @@ class Cluster:
         """Stop the plugins, and free what the cluster holds."""
         _cancel_all(self._loop)
         for plugin in self.plugins:
-            self._loop.create_task(stop_plugin(plugin))
+            self._loop.create_task(stop_plugin(plugin, self.verbs.limits.failures))
         self._run_loop(self._clock.now_s)
         self._finish()
 
@@ -274,6 +272,11 @@ class Cluster:
     def plugins(self) -> list[Any]:
         """The instances of the plugins, profile by profile."""
         return [*self.verbs.profiles.plugins]
+
+    @property
+    def called(self) -> set[tuple[str, str]]:
+        """Which plugins the verbs have called at which points, such as ``("P", "Filter")``."""
+        return set(self.verbs.decisions.durations())
 
     @property
     def now_s(self) -> float:
@@ -326,8 +329,7 @@ class Cluster:
             pod: the pod to place.
             nodes: names of the nodes to ask about; None: all.
         """
-        with recorded_in(self.failures):
-            answer = json.loads(bytes(self.verbs.filter(self._request(pod, nodes))))
+        answer = json.loads(bytes(self.verbs.filter(self._request(pod, nodes))))
         self._settle()
         unresolvable = answer["FailedAndUnresolvableNodes"] or {}
         rejected = (answer["FailedNodes"] or {}) | unresolvable
@@ -341,8 +343,7 @@ class Cluster:
             pod: the pod to place.
             nodes: names of the nodes to ask about; None: all.
         """
-        with recorded_in(self.failures):
-            answer = json.loads(bytes(self.verbs.prioritize(self._request(pod, nodes))))
+        answer = json.loads(bytes(self.verbs.prioritize(self._request(pod, nodes))))
         self._settle()
         return {host["Host"]: host["Score"] for host in answer or ()}
 
@@ -366,8 +367,7 @@ class Cluster:
             "NodeNameToVictims": None,
             "NodeNameToMetaVictims": proposed,
         }
-        with recorded_in(self.failures):
-            answer = json.loads(bytes(self.verbs.preempt(json.dumps(body).encode())))
+        answer = json.loads(bytes(self.verbs.preempt(json.dumps(body).encode())))
         self._settle()
         return {
             node: [victim["UID"] for victim in left["Pods"]]
@@ -412,8 +412,7 @@ class Cluster:
         while (now_s := self._clock.now_s) < end_s:
             self._settle(min(math.floor(now_s) + 1, end_s))
             if self._clock.now_s == math.floor(self._clock.now_s):
-                with recorded_in(self.failures):
-                    self.verbs.wake_due()
+                self.verbs.wake_due()
         self._settle()
 
     def add(self, *things: core.Pod | core.NodeInfo | Manifest) -> None:
@@ -506,14 +505,12 @@ class Cluster:
 
     def _run_loop(self, until_s: float) -> None:
         if self._loops:
-            with recorded_in(self.failures):
-                self._loop.run_until(until_s)
+            self._loop.run_until(until_s)
         self._clock.now_s = until_s
 
     def _changed(self) -> None:
         self._objects.call_handlers()
-        with recorded_in(self.failures):
-            self.verbs.nodes_changed()
+        self.verbs.nodes_changed()
         self._settle()
 
     def _create(self, manifest: Manifest) -> None:
@@ -546,7 +543,8 @@ class Cluster:
 def _made(
     config: ExtenderConfiguration,
     ports: ClusterPorts,
-    clock: Clock,
+    limits: PausedLimits,
+    metrics: Metrics,
     starts: Sequence[PluginStarts],
 ) -> tuple[Handle, Verbs]:
     """Make the verbs of a configuration as a server does, but for the clock, and their Handle.
@@ -554,17 +552,17 @@ def _made(
     Args:
         config: a loaded and checked configuration.
         ports: the cluster of the test.
-        clock: the clock of the test.
+        limits: the threads of plugins, on the clock of the test.
+        metrics: counts what the verbs do.
         starts: know which plugins have not started; may get entries later.
     """
-    metrics = Metrics()
     memory = memory_of(
         config,
         ports,
         metrics,
         waiting_pods=waiting_pods_of(config),
-        limits=PausedLimits(clock, metrics),
-        clock=clock,
+        limits=limits,
+        clock=limits.clock,
     )
     handle = handle_of(config, ports, memory, metrics)
     # A test sees the reason of every rejected node.

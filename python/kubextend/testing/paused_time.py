@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from kubextend.errors import PluginError
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits
+from kubextend.profile.plugin_failures import PluginFailures
 
 __all__ = ["Clock", "PausedLimits", "PausedLoop"]
 
@@ -56,11 +58,16 @@ class PausedLimits(PluginLimits):
     Args:
         clock: the clock of the loop.
         metrics: counts the calls of plugins.
+
+    Attributes:
+        errors: what plugins raised, with the cause, in order.
     """
 
     def __init__(self, clock: Clock, metrics: Metrics) -> None:
         super().__init__(clock, metrics)
         self._paused = clock
+        self.errors = list[PluginError]()
+        self.failures = PluginFailures(metrics, clock, self.errors.append)
 
     async def within_async(self, seconds: float | None, work: Callable[[], _T]) -> _T:
         """Call ``work`` on a thread as ``PluginLimits`` does, while no time passes."""

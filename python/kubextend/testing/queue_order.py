@@ -40,5 +40,5 @@ def _gated(pod: PodLike) -> core.Pod:
     return pod_of({**manifest, "spec": {**manifest["spec"], "schedulingGates": [{"name": _GATE}]}})
 
 
-def _raise(plugin: str, point: str, what: str, pods: str) -> None:
-    raise PluginError(plugin, point, f"{what} ({pods})")
+def _raise(error: PluginError) -> None:
+    raise error

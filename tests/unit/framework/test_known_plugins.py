@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kubextend.framework.imports import PluginUnavailableError, check_methods, class_at
+from kubextend.framework.imports import PluginUnavailableError, check_plugin, class_at
 from kubextend.framework.known_plugins import Announcement, KnownPlugins
 from kubextend.plugins import IN_TREE, HighCommPodFilter
 
@@ -123,7 +123,7 @@ def test_an_error_at_import_has_the_innermost_place_in_the_plugins_own_code(
 def test_a_class_that_extends_nothing_is_told_which_method_is_mistyped() -> None:
     typo = type("Typo", (), {"name": "Typo", "fitler": lambda *_: None})
     with pytest.raises(PluginUnavailableError) as caught:
-        check_methods("Typo", typo)
+        check_plugin("Typo", typo)
     assert caught.value.hint == (
         "kubextend never calls fitler: rename it to filter, or to something else"
     )
