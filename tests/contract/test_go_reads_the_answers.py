@@ -78,6 +78,7 @@ def write_configuration(folder: Path, port: int, kubeconfig: Path) -> Path:
         "server": {"host": "127.0.0.1", "port": port},
         "cluster": {"kubeconfig": str(kubeconfig)},
         "extender": {"bind": True},
+        "passThrough": ["no-one", "someone-else"],
         "profiles": [
             {
                 "schedulerName": "default-scheduler",

@@ -507,12 +507,14 @@ class BindVerb:
         the node, or else from the watched pods if the pod is kept whole there, or else from the
         API.
 
-        Returns: None if nothing reads pods, as in a test of the verbs alone.
+        Returns: None if there is no such pod, and neither plugins nor the guard need it: the API
+        then refuses the binding.
         Raises: ClusterError: the pod could not be read, or there is no such pod.
         """
-        args, cluster = request.args, self._cluster
+        args, profiles = request.args, self._context.profiles.by_scheduler_name.values()
         pod = request.pod or await self._read(args)
-        if pod is None and (cluster.pods is not None or cluster.pod_reader is not None):
+        is_needed = self._guard is not None or any(each.binds_with_plugins for each in profiles)
+        if pod is None and is_needed:
             message = f"there is no pod {args.pod_namespace}/{args.pod_name} of this UID"
             raise ClusterError(message)
         return pod
