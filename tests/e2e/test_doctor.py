@@ -279,7 +279,7 @@ PLANTED: list[tuple[Callable[[Setting], None], str, str]] = [
     (scheduler_waits_a_shorter_time, "scheduler-file", "httpTimeout"),
     (scheduler_sends_whole_nodes, "scheduler-file", "nodeCacheCapable"),
     (scheduler_has_another_profile, "scheduler-file", "schedulerName"),
-    (scheduler_enables_our_plugin, "scheduler-file", "does not exist"),
+    (scheduler_enables_our_plugin, "scheduler-file", "no plugin of this name"),
     (scheduler_looks_at_a_sample, "scheduler-file", "percentageOfNodesToScore"),
     (scheduler_wants_the_default_lease, "scheduler-file", "holds this lease"),
     (scheduler_does_not_read_a_field, "kube-version", "placementScore"),
