@@ -12,14 +12,14 @@ from .controlplane import ControlPlane, NewControlPlane
 from .door import Door
 from .kubeapi import MERGE, RDMA_LABEL, Api, NodePool, Object, condition, pod
 from .stack import HIGH_COMM, Mode, Stack, run_kubextend
-from .versions import KUBE, needs
+from .versions import needs
 from .workbench import until
 from .workload import NewWorkload
 
 NAMESPACE = "met-details"
 CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
 TEMPLATES = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaimtemplates"
-has_claims = pytest.mark.skipif(KUBE < "1.34", reason="resource.k8s.io/v1 is served since 1.34")
+has_claims = needs("ResourceClaim")
 
 
 def claim(name: str, device_class: str = "", **metadata: Any) -> Object:

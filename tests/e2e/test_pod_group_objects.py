@@ -92,13 +92,13 @@ def test_no_pod_of_a_gang_is_held_while_the_cluster_lacks_its_min_resources(
     stack: Stack, pool: NodePool, api: Api, new_workload: NewWorkload
 ) -> None:
     workload = new_workload(stack, pool)
-    put_group(api, workload, "late", minMember=GANG, minResources={"example.com/fpga": 1})
+    put_group(api, workload, "late", minMember=GANG, minResources={"memory": "100Ti"})
     names = workload.create("member", GANG, {LABEL: "late"}, cpu="1")
     for name in names:
         until(partial(waits_for, workload, name, LACKS_RESOURCES), "the cluster lacks resources")
     assert workload.placed() == {}
-    device = node(f"{pool.name}-device", {POOL_LABEL: pool.name}, cpu="1")
+    large = node(f"{pool.name}-large", {POOL_LABEL: pool.name}, cpu="1")
     for of in ("capacity", "allocatable"):
-        device["status"][of] = {**device["status"][of], "example.com/fpga": "1"}
-    api.create_nodes([device])
+        large["status"][of] = {**large["status"][of], "memory": "200Ti"}
+    api.create_nodes([large])
     assert len(set(workload.until_placed(names).values())) == GANG

@@ -411,8 +411,9 @@ class BindingCycle:
         the methods of other plugins are called all the same.
         """
         call = asyncio.ensure_future(self._call(plugin, point, method, deadline_s))
-        for seconds in (seconds_to(deadline_s), self.time.least_s):
-            await asyncio.wait([call], timeout=seconds)
+        _, going_on = await asyncio.wait([call], timeout=seconds_to(deadline_s))
+        if going_on:
+            await asyncio.wait([call], timeout=self.time.least_s)
         if not call.done():
             error = PluginError(plugin.name, point, "goes on though it was cancelled")
             # Nobody hears how it ends, and the event loop would log that.

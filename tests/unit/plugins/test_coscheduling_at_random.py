@@ -19,7 +19,8 @@ from skipping_loop import run, skip
 NAMES = "abcd"
 MINIMUM = 3
 STEPS = 80
-# After a pod failed, the others are told within a few passes of the event loop.
+# After a pod failed, the others are told within a few passes of the event loop: each plugin's
+# Unreserve is a task of its own.
 PASSES_UNTIL_KNOWN = 8
 # As many rounds as the longest backoff takes, and some more.
 ROUNDS = 100
