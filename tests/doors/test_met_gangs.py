@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from kubextend import testing
+from kubextend.errors import TruncatedObjectError
 from kubextend.framework.handle import Handle
-from kubextend.plugins.coscheduling import Coscheduling
+from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs
 from kubextend.plugins.pod_group_coscheduling import PodGroupCoscheduling
 
 GROUP = "scheduling.x-k8s.io/pod-group"
@@ -84,8 +85,9 @@ def end(world: testing.Cluster, phase: str, *pods: Pod) -> None:
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-@pytest.mark.parametrize("job", ["first", ""])
-@pytest.mark.parametrize("completed", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("job", "completed"), [("first", 1), ("first", 2), ("first", 3), ("", 1), ("", 2)]
+)
 def test_the_replacement_of_a_crashed_pod_is_bound_though_other_pods_have_completed(
     plugin: type, job: str, completed: int
 ) -> None:
@@ -147,8 +149,7 @@ def test_completed_pods_of_a_job_count_after_their_deletion_though_no_pod_runs(
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-@pytest.mark.parametrize("job", ["first", ""])
-@pytest.mark.parametrize("completed", [1, 3])
+@pytest.mark.parametrize(("job", "completed"), [("first", 1), ("first", 3), ("", 1)])
 def test_another_process_of_kubextend_counts_the_completed_pods(
     plugin: type, job: str, completed: int
 ) -> None:
@@ -190,6 +191,103 @@ def test_pods_without_a_job_that_are_created_again_are_not_split(
         end(world, "Succeeded", *pods[:completed])
         world.delete(*pods)
         assert_not_split(world, gang("", "again"))
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+@pytest.mark.parametrize("completed", [1, 2, 3])
+def test_pods_without_a_job_that_follow_an_aborted_run_are_not_split(
+    plugin: type, completed: int
+) -> None:
+    with cluster(plugin) as world:
+        pods = ran(world, job="")
+        end(world, "Succeeded", *pods[:completed])
+        world.delete(*pods[completed:])
+        assert_not_split(world, gang("", "later"))
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_pods_without_a_job_of_a_gang_that_never_ran_are_not_split(plugin: type) -> None:
+    others = [on_a_node(member(f"other-{index}", ""), "Succeeded") for index in range(3)]
+    with cluster(plugin, others) as world:
+        assert_not_split(world, gang(""))
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_the_end_of_a_large_run_counts_at_once(plugin: type) -> None:
+    """A list of these pods is used for longer than it takes to end and to create them."""
+    with cluster(plugin) as world:
+        run = [on_a_node(member(f"old-{index}", "")) for index in range(100)]
+        world.add(*run)
+        world.schedule(member("extra", ""))
+        world.delete(*run[1:])
+        end(world, "Succeeded", run[0])
+        first = gang("", "later")[0]
+        world.add(first)
+        assert world.schedule(first).node is None
+
+
+@pytest.mark.parametrize("job", ["first", ""])
+def test_a_gang_with_a_completed_pod_is_told_that_its_pods_cannot_be_listed(job: str) -> None:
+    huge = {
+        "kind": "Pod",
+        **testing.pod_manifest("huge", labels={"a" * 50_000: "", "b" * 50_000: ""}),
+    }
+    with cluster(Coscheduling, [on_a_node(member("done", job), "Succeeded"), huge]) as world:
+        pod = testing.make_pod("train", labels=member("train", job)["metadata"]["labels"])
+        [gangs] = world.plugins
+        said = gangs.pre_enqueue(pod)
+        assert said is not None
+        assert "cannot be listed" in said.reason
+        [why] = world.filter(pod).rejected.values()
+        assert "cannot be listed: pod default/huge" in why
+        assert not world.failures
+
+
+def test_a_completed_pod_with_large_labels_is_no_failure_of_the_plugin() -> None:
+    labels = {GROUP: "train", JOB: "first"} | {f"l{index}": "v" * 63 for index in range(1200)}
+    with cluster(Coscheduling) as world:
+        world.add(on_a_node(member("big", labels=labels), "Succeeded"))
+        world.delete(on_a_node(member("big", labels=labels), "Succeeded"))
+        assert_not_split(world, gang())
+        assert not world.failures
+
+
+class CountsLists:
+    """A plugin's handle that counts how often the plugin lists pods by label."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self.lists = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._handle, name)
+
+    def labelled_pods(self, *arguments: Any) -> Any:
+        self.lists += 1
+        return self._handle.labelled_pods(*arguments)
+
+
+class Counted(Coscheduling):
+    """Coscheduling with a handle that counts, at one moment."""
+
+    def __init__(self, args: CoschedulingArgs, handle: Handle) -> None:
+        self.counts: Any = CountsLists(handle)
+        super().__init__(args, self.counts, clock=lambda: 0.0)
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_calls_do_not_list_a_large_group_each_time_though_one_pod_has_completed(
+    phase: str,
+) -> None:
+    pods = [member(f"train-{index}", "") for index in range(100)]
+    ended = on_a_node(member("ended", ""), phase)
+    with cluster(Counted, [ended, *pods], args={"Coscheduling": {}}) as world:
+        [gangs] = world.plugins
+        for index in range(20):
+            pod = testing.make_pod(f"train-{index}", labels=pods[index]["metadata"]["labels"])
+            gangs.pre_enqueue(pod)
+            world.filter(pod)
+        assert gangs.counts.lists <= 2
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
@@ -285,6 +383,25 @@ def test_an_informer_with_a_field_selector_has_the_selected_objects_alone() -> N
     assert names() == ["train-0", "train-2"]
     world.delete(pods[0])
     assert names() == ["train-2"]
+
+
+def test_an_informer_with_a_field_selector_keeps_names_labels_and_the_deletion_alone() -> None:
+    when = "2030-01-01T00:00:00Z"
+    pod = on_a_node(member("done", annotations={"a": "b"}), "Succeeded", deletionTimestamp=when)
+    world = testing.Cluster(Completed, nodes=["a"], pods=[pod])
+    [plugin] = world.plugins
+    [kept] = plugin.pods.list()
+    assert set(kept) == {"metadata"}
+    metadata = dict(kept["metadata"])
+    names = {"name": "done", "namespace": "default", "uid": "uid-done", "deletionTimestamp": when}
+    assert metadata.pop("resourceVersion", "") is not None
+    assert dict(metadata.pop("labels")) == pod["metadata"]["labels"]
+    assert metadata == names
+    world.add(on_a_node(member("large", labels={"l": "v" * 5000}), "Succeeded"))
+    large = plugin.pods.get("default", "large")
+    assert large is not None
+    with pytest.raises(TruncatedObjectError, match="default/large is too large"):
+        large["metadata"]["labels"]
 
 
 @pytest.mark.parametrize(

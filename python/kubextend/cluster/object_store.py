@@ -153,10 +153,12 @@ class ObjectStore:
 
     Args:
         noun: the name of the resource, for log lines.
+        labels_only: keep the names, labels and deletion of each object alone, up to 4 KiB.
     """
 
-    def __init__(self, noun: str) -> None:
+    def __init__(self, noun: str, *, labels_only: bool = False) -> None:
         self._noun = noun
+        self._labels_only = labels_only
         # For writers; an index function may call the store again.
         self._lock = threading.RLock()
         self._objects: dict[Key, KubeObject] = {}
@@ -246,7 +248,7 @@ class ObjectStore:
             if kind == "DELETED":
                 changed = self._drop(key)
             else:
-                self._put(key, *_kept(found))
+                self._put(key, *self.kept(found))
                 changed = True
         if changed:
             self._tell((key,))
@@ -270,6 +272,25 @@ class ObjectStore:
                 index.replace(after)
             self._objects = after
         self._tell(changed)
+
+    def kept(self, fields: dict[str, Any]) -> tuple[KubeObject, int]:
+        """Return what the store keeps of an object, and the bytes of its JSON."""
+        metadata, most = fields["metadata"], MAX_OBJECT_BYTES
+        metadata.pop("managedFields", None)
+        if self._labels_only:
+            most = _MAX_LABELS_BYTES
+            fields = {"metadata": {key: metadata[key] for key in _LABELS if key in metadata}}
+        try:
+            size = len(orjson.dumps(fields))
+        except orjson.JSONEncodeError:
+            why = "is too deep"
+        else:
+            if size <= most:
+                return KubeObject(fields), size
+            why = f"has {size} bytes, more than {most}"
+        kind, names = fields.get("kind", self._noun), _key(metadata)
+        large.warning("%s %s/%s %s; only its names are kept", kind, *names, why)
+        return truncated(fields), 0
 
     def _put(self, key: Key, found: KubeObject, size: int) -> None:
         self._by_namespace.put(key, found)
@@ -319,7 +340,7 @@ class ObjectRelist:
             if not isinstance(item, dict):
                 message = "a list with an item that is no object"
                 raise WireError(message)
-            self._objects[_key(_metadata(item))] = _kept({**kind, **item})
+            self._objects[_key(_metadata(item))] = self._store.kept({**kind, **item})
         version, token = metadata.get("resourceVersion"), metadata.get("continue")
         return ObjectPage(str(version or ""), str(token or ""))
 
@@ -328,6 +349,8 @@ class ObjectRelist:
         self._store.replace(self._objects)
 
 
+_LABELS: Final = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "labels")
+_MAX_LABELS_BYTES: Final = 4 << 10
 _EVENTS: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"})
 
 # orjson parses 1,024 levels and writes 254, and kube-apiserver takes 10,000.
@@ -388,22 +411,6 @@ def _metadata(value: Mapping[str, Any]) -> dict[str, Any]:
 
 def _key(metadata: Mapping[str, Any]) -> Key:
     return str(metadata.get("namespace", "")), str(metadata.get("name", ""))
-
-
-def _kept(fields: dict[str, Any]) -> tuple[KubeObject, int]:
-    """Return what the store keeps of an object, and the bytes of its JSON."""
-    fields["metadata"].pop("managedFields", None)
-    try:
-        size = len(orjson.dumps(fields))
-    except orjson.JSONEncodeError:
-        why = "is too deep"
-    else:
-        if size <= MAX_OBJECT_BYTES:
-            return KubeObject(fields), size
-        why = f"has {size} bytes, more than {MAX_OBJECT_BYTES}"
-    kind, names = fields.get("kind", "object"), _key(fields["metadata"])
-    large.warning("%s %s/%s %s; only its names are kept", kind, *names, why)
-    return truncated(fields), 0
 
 
 def _same(before: KubeObject | None, now: KubeObject) -> KubeObject:

@@ -137,8 +137,8 @@ class _Followed:
         not_started: Callable[[], Collection[str]],
     ) -> None:
         self.resource = resource
-        self.store = ObjectStore(str(resource))
         selector = resource.field_selector
+        self.store = ObjectStore(str(resource), labels_only=bool(selector))
         kind = Kind(str(resource), resource.path, selector, metadata_only=bool(selector))
         self._reflector = (
             None if cluster is None else Reflector(cluster, self.store, on_change, kind=kind)

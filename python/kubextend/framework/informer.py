@@ -131,8 +131,8 @@ class _Truncated(KubeObject):
     def _too_large(self, key: object) -> TruncatedObjectError:
         names = self._fields.get("metadata", self._fields)
         message = (
-            f"{names.get('namespace', '')}/{names.get('name', '')} is larger than"
-            f" {MAX_OBJECT_BYTES} bytes, or too deep, so its field {key!r} is not kept"
+            f"{names.get('namespace', '')}/{names.get('name', '')} is too large"
+            f" or too deep, so its field {key!r} is not kept"
         )
         return TruncatedObjectError(message)
 
@@ -157,8 +157,8 @@ class Resource:
         group: the API group; "" for the core group.
         version: the version of the group.
         plural: the plural name of the resource, as in the API's paths.
-        field_selector: the value of a field that the objects have, of which only the metadata is
-            kept; empty: all objects, whole.
+        field_selector: the value of a field that the objects have, of which only the names, labels
+            and deletionTimestamp are kept, up to 4 KiB; empty: all objects, whole.
     """
 
     group: str

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pydantic import Field
 
 from kubextend import core
-from kubextend.errors import TruncatedPodError
+from kubextend.errors import TruncatedObjectError, TruncatedPodError
 from kubextend.framework.args_model import ArgsModel
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle, HeldPod
@@ -425,22 +425,29 @@ class Gangs:
         if key is None:
             return None
         least = self.minimum(pod, key[2])
-        return _Gang(key, least and max(least - self._completed_of(pod, key, least), 1))
+        return _Gang(key, least and max(least - self._completed_of(pod, key), 1))
 
-    def _completed_of(self, pod: core.Pod, key: _Key, min_available: int) -> int:
+    def _completed_of(self, pod: core.Pod, key: _Key) -> int:
         """Return how many pods of a pod's group and run have completed, and so are not replaced.
 
-        A completed pod that is deleted counts on. Without the label of runs, the deleted pods count
-        until no pod of the group is on a node. If as many as the minimum have completed by then,
-        the run has ended, and none of them counts for the next pods.
+        A completed pod that is deleted counts on. Without the label of runs, completed pods count
+        while a pod of the group is on a node: once there is none, the next pods may be another run.
         """
         run = (*key[1:], pod.labels.get(self._args.run_label, ""))
         listed = len(self._completed.by_index("run", run)) if self._completed.synced else 0
         number = listed + self._deleted.get(run, 0)
-        if number and not run[2] and not self._listed(key, self._group(key)).bound:
-            self._deleted.pop(run, None)
-            return listed if listed < min_available else 0
-        return number
+        if not number or run[2] or self._is_on_a_node(key):
+            return number
+        self._deleted.pop(run, None)
+        return 0
+
+    def _is_on_a_node(self, key: _Key) -> bool:
+        """Return whether a pod of a group is on a node; False if its pods cannot be listed."""
+        pods = self._handle.pods()
+        with suppress(TruncatedPodError):
+            bound = self._roster(key, self._group(key)).bound
+            return any(_number_on(pods, node, {uid}) for uid, node in bound.items())
+        return False
 
     def _runs_of(self, pod: KubeObject) -> list[_Run]:
         """Return the run of a completed pod; the list is empty if the pod does not count.
@@ -449,11 +456,13 @@ class Gangs:
         then, unless the owner is a Job.
         """
         metadata = pod["metadata"]
-        labels = metadata.get("labels") or {}
-        group = labels.get(self._args.pod_group_label, "")
-        run = labels.get(self._args.run_label, "")
-        counts = group and (run or "deletionTimestamp" not in metadata)
-        return [(metadata["namespace"], group, run)] if counts else []
+        with suppress(TruncatedObjectError):
+            labels = metadata.get("labels") or {}
+            group = labels.get(self._args.pod_group_label, "")
+            run = labels.get(self._args.run_label, "")
+            if group and (run or "deletionTimestamp" not in metadata):
+                return [(metadata["namespace"], group, run)]
+        return []
 
     def _completed_changed(self, before: KubeObject | None, now: KubeObject | None) -> None:
         """Go on to count a completed pod that was deleted."""
@@ -483,9 +492,7 @@ class Gangs:
             self._left_one = True
             name = f"{pod.namespace}/{pod.name}"
             facts = {"plugin": self.name, "pod": name, "profile": pod.scheduler_name}
-            message = (
-                "%s leaves pods that have spec.schedulingGroup to kube-scheduler: %s is the first"
-            )
+            message = "%s leaves pods with spec.schedulingGroup to kube-scheduler: %s is the first"
             _LOGGER.warning(message, self.name, name, extra=facts)
 
     def _group(self, key: _Key) -> _Group:
@@ -562,12 +569,8 @@ class Gangs:
             # A failed pod may be bound nevertheless: its bind got no answer.
             if uid in bound or not gives_up(uid):
                 by_node[node].add(uid)
-        number = 0
-        for node, uids in by_node.items():
-            number += _number_on(pods, node, uids)
-            if number >= min_available:
-                break
-        return number >= min_available
+        numbers = (_number_on(pods, node, uids) for node, uids in by_node.items())
+        return any(number >= min_available for number in itertools.accumulate(numbers))
 
     def _needs_no_more(self, key: _Key, pod: core.Pod, group: _Group) -> bool:
         """Return whether a group is complete without a pod whose binding cycle failed.
@@ -655,8 +658,7 @@ class Gangs:
     def _is_of(self, key: _Key, pod: core.Pod) -> bool:
         """Return whether a pod is of a group and stays; False if it is kept without its labels."""
         with suppress(TruncatedPodError):
-            is_of = pod.namespace == key[1] and self._key_of(pod) == key
-            return is_of and pod.deletion_timestamp is None
+            return self._key_of(pod) == key and pod.deletion_timestamp is None
         return False
 
     def _give_up(self, key: _Key, group: _Group) -> None:

@@ -180,7 +180,7 @@ def test_the_error_about_a_too_large_object_names_the_object() -> None:
     of = world(DB, group=app_group(0, *("w" * 60 for _ in range(1000))))
     assert of.filter(WEB).error
     [failure] = of.failures
-    assert "default/shop is larger than 65536 bytes" in str(failure)
+    assert "default/shop is too large" in str(failure)
 
 
 def test_no_pod_has_a_label_with_a_selector_of_another_form() -> None:
