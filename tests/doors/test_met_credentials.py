@@ -136,7 +136,7 @@ def configuration(folder: Path, file: Path | None, **server: Any) -> Path:
         "server": server,
         "extender": {"nodeCacheCapable": True, "bind": True},
         "cluster": {} if file is None else {"kubeconfig": str(file)},
-        "profiles": [{"schedulerName": "mine", "plugins": {"multiPoint": enabled}}],
+        "profiles": [{"schedulerName": "default-scheduler", "plugins": {"multiPoint": enabled}}],
     }
     config.write_text(yaml.safe_dump(tree))
     return config
@@ -373,7 +373,19 @@ def test_who_is_somebody_is_told_which_right_is_missing(
     served = Served(bench, tmp_path, kubeconfig(tmp_path, api.url, {"token": "good"}))
     hint = "grant list and watch on nodes"
     until(lambda: hint in served.conditions(), "the conditions say it")
-    assert "grant create on pods/binding and get on pods" in served.bind()
+    assert "grant get on pods" in served.bind()
+
+
+def test_a_403_that_is_about_system_anonymous_is_no_403_for_it(
+    api: Guarded, plugin: ExecPlugin, tmp_path: Path
+) -> None:
+    plugin.does(credential(token="good"))
+    about = 'pods "system:anonymous" is forbidden: User "jane" cannot list resource "pods"'
+    api.faults = _Always(refusing(403, "Forbidden", about))
+    file = kubeconfig(tmp_path, api.url, plugin.user)
+    line = assert_one_sentence(COMMANDS["ungate"](tmp_path, file), about)
+    assert "does not accept" not in line
+    assert plugin.runs == 1
 
 
 @pytest.mark.parametrize(
@@ -481,6 +493,23 @@ def test_a_token_that_has_ended_when_it_comes_does_not_make_the_plugin_run_for_e
     until(served.is_ready, "kubextend is ready", 60.0)
     assert served.bind() == ""
     assert api.anonymous_calls == 0
+
+
+def test_tokens_that_the_api_never_accepts_do_not_make_the_plugin_run_for_each_call(
+    api: Guarded, plugin: ExecPlugin, bench: Workbench, tmp_path: Path
+) -> None:
+    """client-go runs a plugin again after a 401, and kubextend waits ever longer to do so."""
+    plugin.does(credential(token="good-$(wc -c < runs)").replace("'END'", "END"))
+    served = Served(bench, tmp_path, kubeconfig(tmp_path, api.url, plugin.user))
+    until(lambda: plugin.runs > 2, "the plugin is asked again and again")
+    before = plugin.runs
+    for _ in range(20):
+        assert "the API does not accept user me" in served.bind()
+    assert plugin.runs < before + 15
+    assert len({headers["Authorization"] for _, _, headers, _ in api.requests}) > 2
+    plugin.does(credential(token="good"))
+    until(served.is_ready, "kubextend is ready", 60.0)
+    assert served.bind() == ""
 
 
 @pytest.mark.parametrize(

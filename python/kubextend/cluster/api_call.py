@@ -32,7 +32,7 @@ STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 """Content type of a patch that merges lists such as conditions and scheduling gates by key: list
 entries that the patch does not name stay."""
 
-NOBODY = re.compile(r'system:anonymous|User \\?"\\?"')
+NOBODY = re.compile(r'User \\?"(system:anonymous)?\\?"')
 """Whom kube-apiserver names in a 403 if a request had no credentials.
 Source: k8s.io/apiserver v0.36 pkg/endpoints/handlers/responsewriters/errors.go"""
 

@@ -125,7 +125,7 @@ class Cluster:
         access = load()
         _warn_of_unverified(access.configuration)
         self._session = _Session(access, self._give_token)
-        self._pace(access, is_new=True)
+        self._pace(access, is_better=True)
 
     @property
     def host(self) -> str:
@@ -220,11 +220,11 @@ class Cluster:
         if not access.missing and (is_new or session.is_refused):
             self._session = _Session(access, self._give_token)
         session.trouble = access.missing
-        self._pace(access, is_new=is_new)
+        self._pace(access, is_better=is_new and (session.is_accepted or not session.is_refused))
 
-    def _pace(self, access: Access, *, is_new: bool) -> None:
-        """Decide when the credentials are read again: ever later while nothing new comes out."""
-        self._failures = 0 if is_new and access.lasts_s > 0 else self._failures + 1
+    def _pace(self, access: Access, *, is_better: bool) -> None:
+        """Decide when the credentials are read again: ever later while no good ones come out."""
+        self._failures = 0 if is_better and access.lasts_s > 0 else self._failures + 1
         self._rest_until = self._clock() + PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
         self._due_at = max(self._rest_until, self._clock() + access.lasts_s)
 
@@ -239,6 +239,7 @@ class _Session:
     Attributes:
         access: the credentials.
         trouble: why no others could be read; "" if they could.
+        is_accepted: whether a call with the credentials succeeded.
         is_refused: whether the API did not accept the credentials.
     """
 
@@ -255,6 +256,7 @@ class _Session:
         self.access = access
         self.api_client = ApiClient(configuration)
         self.trouble = access.missing
+        self.is_accepted = False
         self.is_refused = False
 
     def open(self, call: Call) -> BaseHTTPResponse:
@@ -266,6 +268,7 @@ class _Session:
         """
         response = self._send(call)
         if response.status < ERRORS_FROM:
+            self.is_accepted = True
             return response
         refused = _refusal(call, response)
         if refused.status == UNAUTHORIZED:
