@@ -93,6 +93,16 @@ class WrongDetails:
         return [Rejection(nodes.everything(), status, details=["none"])]  # type: ignore[arg-type]
 
 
+class NumbersAsDetails:
+    name = "NumbersAsDetails"
+
+    def filter_nodes(
+        self, _state: CycleState, _pod: core.Pod, nodes: core.Nodes
+    ) -> Sequence[Rejection]:
+        status = Status.unschedulable("too few GPUs")
+        return [Rejection(nodes.everything(), status, details={0: 1})]  # type: ignore[dict-item]
+
+
 class NeverToday:
     """Rejects the pod at PreFilter: what it says is about the pod, and so about every node."""
 
@@ -404,6 +414,15 @@ def test_details_that_are_no_mapping_are_an_error_of_the_plugin(tmp_path: Path) 
         failed = attempt["calls"][0]["failed"]
         assert failed["plugin"] == "WrongDetails"
         assert "a mapping in Rejection.details" in failed["detail"]
+
+
+def test_details_that_are_no_text_are_an_error_of_the_plugin(tmp_path: Path) -> None:
+    with served(tmp_path, NumbersAsDetails) as server:
+        server.filter()
+        (attempt,) = server.ask("/decisions?pod=ml/p")["attempts"]
+        failed = attempt["calls"][0]["failed"]
+        assert failed["plugin"] == "NumbersAsDetails"
+        assert "a str for each node in Rejection.details" in failed["detail"]
 
 
 def test_the_detail_of_pre_filter_is_about_every_node(tmp_path: Path) -> None:

@@ -427,6 +427,12 @@ def test_the_offline_filter_says_why_a_pod_is_rejected_or_passes(
         ([SUNNY], "a", "passThrough: expected a list"),
         ([SUNNY], [7], "passThrough[0]: expected a string"),
         ([SUNNY], ["x" * 254], "passThrough[0]: Too long"),
+        ([SUNNY], ["*"], "passThrough[0]: Invalid value"),
+        ([SUNNY], ["batch-*"], "passThrough[0]: Invalid value"),
+        ([SUNNY], ["a b"], "passThrough[0]: Invalid value"),
+        ([SUNNY], ["batch\n"], "passThrough[0]: Invalid value"),
+        ([SUNNY], [" batch"], "passThrough[0]: Invalid value"),
+        ([SUNNY], ["-batch"], "passThrough[0]: Invalid value"),
         # The one profile without a name is for default-scheduler.
         ([{"plugins": SUNNY["plugins"]}], ["default-scheduler"], "passThrough[0]: Duplicate value"),
     ],
@@ -438,6 +444,11 @@ def test_a_name_that_cannot_be_passed_through_is_refused(
         parsed(configuration(*profiles, passThrough=passed))
     assert len(refused.value.issues) == 1
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["a", "my-scheduler", "MyScheduler", "a_b.c", "example.com/mine"])
+def test_a_name_that_kube_scheduler_can_write_events_with_can_be_passed_through(name: str) -> None:
+    parsed(configuration(SUNNY, passThrough=[name]))
 
 
 def written(folder: Path, *passed: str) -> Path:

@@ -8,6 +8,7 @@ pkg/scheduler/framework/runtime/framework.go NewFramework
 """
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -33,6 +34,8 @@ __all__ = ["DEFAULT_SCHEDULER_NAME", "check_scheduler_names", "resolve"]
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 # Bytes. The store of pods cuts a longer spec.schedulerName, so no profile would match such a pod.
 _LONGEST_NAME = 253
+# kube-scheduler names itself so in Events, where kube-apiserver takes such names alone.
+_PASSED = re.compile(r"[a-z0-9]([\w./-]*[a-z0-9])?", re.ASCII | re.IGNORECASE)
 
 
 class _Args(NamedTuple):
@@ -91,6 +94,8 @@ def check_scheduler_names(
         elif len(name.encode()) > _LONGEST_NAME:
             hint = f"may not be more than {_LONGEST_NAME} bytes long, as the names of all objects"
             findings.complain(at, "Too long", name, hint)
+        elif index >= len(names) and not _PASSED.fullmatch(name):
+            findings.complain(at, "Invalid value", name, "the full spec.schedulerName of pods")
         elif name in first:
             hint = f"{path_of(first[name][:2])} has this name already"
             findings.complain(at, f'Duplicate value: "{name}"', name, hint)

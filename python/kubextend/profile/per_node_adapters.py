@@ -254,7 +254,7 @@ def _gathered(statuses: Sequence[Status | None], infos: Sequence[core.NodeInfo])
             packed = bits[said] = bytearray(-(-len(statuses) // 8))
         packed[row >> 3] |= 1 << (row & 7)
         if said.detail:
-            details.setdefault(said, {})[row] = said.detail
+            details.setdefault(said, {})[row] = str(said.detail)
     return [
         _rejection(core.Mask.unpack(bytes(packed), len(statuses)), status, details.get(status, {}))
         for status, packed in bits.items()

@@ -764,6 +764,8 @@ def _checked_rejections(
             raise wrong_answer(rejection.nodes, "a Mask in Rejection.nodes")
         if not isinstance(rejection.details, Mapping):
             raise wrong_answer(rejection.details, "a mapping in Rejection.details")
+        if not all(issubclass(kind, str) for kind in {*map(type, rejection.details.values())}):
+            raise wrong_answer(rejection.details, "a str for each node in Rejection.details")
         check_status(rejection.status)
         if not rejection.status.is_rejected:
             first = next((nodes.names[row] for row in rejection.nodes.indices()), "")
