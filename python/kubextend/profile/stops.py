@@ -17,7 +17,6 @@ __all__ = ["stop_async", "stop_plugin", "stop_sync", "stops_async"]
 
 _POINT: Final = "Stop"
 _STOP_S: Final = 10.0
-_CONSEQUENCE: Final = "all others are stopped"
 
 
 async def stop_plugin(plugin: object, failures: PluginFailures) -> None:
@@ -39,7 +38,7 @@ async def stop_async(plugin: Any, failures: PluginFailures) -> None:
     try:
         await guarded_async(plugin, _POINT, plugin.stop, deadline_s=until_s)
     except PluginError as error:
-        failures.note(error, _CONSEQUENCE)
+        failures.note(error, f"stop of plugin {plugin.name} failed")
 
 
 def stop_sync(plugin: Any, failures: PluginFailures) -> None:
@@ -53,4 +52,4 @@ def stop_sync(plugin: Any, failures: PluginFailures) -> None:
             if inspect.isawaitable(answer):
                 raise wrong_answer(answer, "None")
     except PluginError as error:
-        failures.note(error, _CONSEQUENCE)
+        failures.note(error, f"stop of plugin {plugin.name} failed")

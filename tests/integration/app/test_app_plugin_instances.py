@@ -102,7 +102,8 @@ def test_a_stop_that_fails_keeps_no_other_plugin_from_stopping(
 
     asyncio.run(lives())
     assert sorted(steps) == ["failed", "failed", "stopped", "stopped"]
-    assert caplog.text.count("stop of plugin Fails failed") == 2
+    assert "stop of plugin Fails failed" in caplog.text
+    assert b'failures_total{extension_point="Stop",plugin="Fails"} 2' in built.metrics.render()[0]
 
 
 def test_without_an_api_the_verbs_and_the_probe_say_what_is_missing(steps: list[str]) -> None:
