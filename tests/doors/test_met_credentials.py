@@ -331,7 +331,8 @@ def test_a_token_file_that_is_empty_or_missing_for_a_moment_is_read_again(
     until(served.is_ready, "kubextend is ready", 60.0)
     token.unlink()
     api.tokens = {"next"}
-    assert f"{token}: No such file or directory" in served.bind()
+    missing = f"{token}: No such file or directory"
+    until(lambda: missing in served.bind(), "bind says which file is missing", 60.0)
     token.write_text("next\n")
     until(lambda: served.bind() == "", "the pod is bound", 60.0)
     assert api.pods["web"]["bindings"] == 1

@@ -102,7 +102,7 @@ def test_a_stop_that_fails_keeps_no_other_plugin_from_stopping(
 
     asyncio.run(lives())
     assert sorted(steps) == ["failed", "failed", "stopped", "stopped"]
-    assert "stop of plugin Fails failed" in caplog.text
+    assert 'running "Fails" Stop plugin: RuntimeError: stop fails' in caplog.text
     assert b'failures_total{extension_point="Stop",plugin="Fails"} 2' in built.metrics.render()[0]
 
 

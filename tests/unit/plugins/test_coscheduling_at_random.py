@@ -21,7 +21,7 @@ MINIMUM = 3
 STEPS = 80
 # After a pod failed, the others are told within a few passes of the event loop: each plugin's
 # Unreserve is a task of its own.
-PASSES_UNTIL_KNOWN = 8
+PASSES_UNTIL_KNOWN = 12
 # As many rounds as the longest backoff takes, and some more.
 ROUNDS = 100
 PODS = {name: pod(name, minimum=str(MINIMUM)) for name in NAMES}
