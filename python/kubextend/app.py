@@ -749,11 +749,20 @@ def _decision_routes(
         lambda: 0.0 if leader is None else leader.leads_since_s,
     )
     most_s = config.extender.http_timeout.seconds
-    look_again, in_time = looking_again(verbs.limits, most_s), partial(verbs.limits.within, most_s)
+    look_again, in_time = looking_again(verbs.limits, most_s), partial(_unblock, verbs, most_s)
     reader = DecisionReader(verbs.decisions, verbs.waiting_pods, facts, look_again, in_time)
     path = config.server.path
     page = page_routes(access, verbs.metrics, path=path) if readers.page else []
     return [*decision_routes(reader, access, verbs.metrics, path=path), *page]
+
+
+def _unblock(verbs: Verbs, most_s: float, unblock: Callable[[], str]) -> str:
+    """Call a plugin's ``unblock`` with a time limit; report its failure, and return "" then."""
+    try:
+        return verbs.limits.within(most_s, unblock)
+    except PluginError as error:
+        verbs.limits.failures.note(error, "nobody hears what the pod lacks")
+        return ""
 
 
 def _tls(config: ExtenderConfiguration) -> TlsFiles | None:

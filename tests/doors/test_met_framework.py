@@ -10,10 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from click.testing import CliRunner
 
-from kubextend import Status, cli, discovery, errors, testing
+from kubextend import Status, app, cli, discovery, errors, testing
 
 
 def plugin(name: str = "P", **members: Any) -> type:
@@ -38,6 +39,7 @@ def says_what_it_may_not(*_: Any) -> object:
     return object()
 
 
+TOKEN = "0123456789abcdef"
 FAILS = [raises, exits, says_error, says_what_it_may_not]
 
 
@@ -461,6 +463,44 @@ def test_frames_of_kubextend_are_in_no_traceback_of_a_plugin_that_filters_or_sco
     cluster.prioritize(pod)
     first = failures_in(caplog)[0]
     assert frames_of(first) == [__file__]
+
+
+async def asked_for_decisions(config: Path, plugin_class: type, times: int) -> None:
+    """Filter pods of a server with a plugin, and ask as often what the last one lacks."""
+    made = app.create_app(discovery.load(config, {"P": plugin_class}))
+    transport = httpx.ASGITransport(app=made)
+    nodes = {"items": [testing.node_manifest("n")]}
+    async with httpx.AsyncClient(transport=transport, base_url="http://kubextend") as client:
+        for number in range(times):
+            pod = testing.pod_manifest(f"p{number}")
+            body = {"Pod": pod, "Nodes": nodes, "NodeNames": None}
+            await client.post("/filter", json=body)
+            found = await client.get(
+                f"/decisions?pod=default/p{number}", headers={"Authorization": f"Bearer {TOKEN}"}
+            )
+            assert found.status_code == 200, found.text
+
+
+def test_an_unblock_that_raises_is_in_the_log_with_its_own_frames_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    config = tmp_path / "kubextend.yaml"
+    config.write_text(
+        f"""\
+apiVersion: kubextend.dev/v1alpha1
+kind: ExtenderConfiguration
+extender: {{nodeCacheCapable: false}}
+server: {{decisions: {{tokenFile: {tmp_path / "token"}}}}}
+profiles:
+- schedulerName: default-scheduler
+  plugins: {{multiPoint: {{enabled: [{{name: P}}]}}}}
+"""
+    )
+    asyncio.run(asked_for_decisions(config, plugin(filter=rejects, unblock=raises), 3))
+    told = [line for line in failures_in(caplog) if "unblock" in line]
+    assert [bool(frames_of(line)) for line in told] == [True, False, False]
+    assert set(frames_of(told[0])) == {__file__}
 
 
 def test_a_plugin_that_asks_too_much_of_kubextend_sees_its_own_line_in_the_log(
