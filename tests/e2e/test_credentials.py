@@ -85,7 +85,7 @@ def test_a_plugin_that_fails_at_the_start_delays_pods_until_it_works(
     "ends",
     [
         pytest.param(ExecPlugin.fails, id="fails"),
-        pytest.param(lambda plugin: plugin.does("sleep 1000"), id="hangs"),
+        pytest.param(lambda plugin: plugin.does("sleep 30"), id="hangs"),
         pytest.param(lambda plugin: plugin.does("echo Welcome"), id="garbage"),
     ],
 )
