@@ -189,7 +189,7 @@ class Reserves:
 
 
 class ReservesAsync(Reserves):
-    """The same, with an Unreserve on the event loop."""
+    """A Reserve plugin whose Unreserve is async, so that it runs on the event loop."""
 
     async def unreserve(self, *_: Any) -> Any:
         answer = super().unreserve()

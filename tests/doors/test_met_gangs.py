@@ -336,7 +336,7 @@ def test_a_gang_of_two_jobs_is_repaired_where_the_argument_names_what_they_share
 
 
 def test_a_group_that_ran_needs_no_room_for_its_completed_pods() -> None:
-    """Of five cores three are free to the group, once another pod took what a completed one had."""
+    """Replacements of a group pass though minResources exceeds the three of five free cores."""
     node = testing.make_node("a", allocatable={"cpu": "5"})
     spec = {"minResources": {"cpu": "4"}}
     with cluster(PodGroupCoscheduling, nodes=[node], spec=spec) as world:

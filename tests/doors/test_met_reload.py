@@ -249,7 +249,7 @@ def test_a_pod_that_is_passed_through_is_left_alone(profiles: Any, sections: Any
 def test_a_pod_without_a_scheduler_name_is_one_of_default_scheduler(
     given: str | None, passed: list[str]
 ) -> None:
-    """As kube-apiserver defaults the field; v1.37 pkg/apis/core/v1/defaults.go."""
+    """A pod without a schedulerName is default-scheduler's; v1.37 pkg/apis/core/v1/defaults.go."""
     pod = make_pod("p")
     spec = {} if given is None else {"schedulerName": given}
     manifest = {"kind": "Pod", "metadata": {"name": "p", "namespace": pod.namespace, "uid": "u"}}

@@ -135,7 +135,7 @@ def test_rejected_nodes_are_left_out_only_where_it_is_declared_and_a_node_passes
 def test_pods_spread_over_equal_nodes_as_with_told_answers(
     api: Api, stacks: Mapping[str, Stack], new_workload: NewWorkload
 ) -> None:
-    """Of 100 nodes, 40 pass. They are so large that they score the same with pods and without."""
+    """A pool of 100 nodes, of which 40 pass: so large that pods on them change no score."""
     names = [f"equal-{number:03}" for number in range(EQUAL + REJECTED)]
     manifests = [node(name, {POOL_LABEL: "equal"}, cpu="100000", pods=5000) for name in names]
     for each in manifests:
