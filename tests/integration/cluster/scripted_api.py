@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Fault = Callable[["Request"], bool]
 
 Object = dict[str, Any]
+COMPLETED = "status.phase=Succeeded"
 
 
 def status_of(code: int, reason: str, message: str) -> Object:
@@ -152,7 +153,7 @@ class ScriptedApi:
             self.version += 1
             event = "MODIFIED" if name in self.pods else "ADDED"
             if phase in {"Succeeded", "Failed"}:
-                # Every watch here has a selector that such a pod does not match.
+                # For a watch that does not select such a pod; one that does gets ADDED instead.
                 event = "DELETED"
             named = {"name": name, "namespace": "default", "uid": uid}
             pod = {
@@ -220,6 +221,8 @@ class ScriptedApi:
         if collection == "nodes":
             return [self.nodes[name] for name in sorted(self.nodes)]
         pods = [self.pods[name] for name in sorted(self.pods)]
+        if selector == COMPLETED:
+            return [pod for pod in pods if pod["status"]["phase"] == "Succeeded"]
         if "spec.nodeName=," in selector:
             pods = [pod for pod in pods if not pod["spec"].get("nodeName")]
         return [pod for pod in pods if pod["status"]["phase"] not in {"Succeeded", "Failed"}]
@@ -383,7 +386,7 @@ class Request(BaseHTTPRequestHandler):
                     continue
             for version, kind, thing in due:
                 if thing["kind"] == self._singular:
-                    self.event(kind, thing)
+                    self.selected_event(kind, thing)
                 seen = version
         self.end_watch()
 
@@ -392,6 +395,15 @@ class Request(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
+
+    def selected_event(self, kind: str, document: Object) -> None:
+        """Send an event, if the watch selects its object; completed pods have a watch of theirs."""
+        if self.query.get("fieldSelector") != COMPLETED:
+            self.event(kind, document)
+        elif document["status"]["phase"] == "Succeeded":
+            self.event(
+                "ADDED" if document["metadata"]["name"] in self.server_api.pods else kind, document
+            )
 
     def event(self, kind: str, document: Object) -> None:
         self.chunk(json.dumps({"type": kind, "object": document}).encode() + b"\n")
