@@ -114,7 +114,7 @@ reliability: build apt-packages e2e-tools ## every fault of tests/reliability/ro
 
 .PHONY: mutants
 mutants: build apt-packages e2e-tools ## break the code in hundreds of places, one at a time, and say which breaks no test notices
-	$(BIN)/python -m tests.mutants $(MUTANTS)
+	$(BIN)/python -m tests.breaks $(MUTANTS)
 
 .PHONY: nightly
 nightly: build ## property tests with 100,000 examples each

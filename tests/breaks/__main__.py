@@ -1,9 +1,9 @@
 """Apply each break to a copy of the project, run tests, and report the breaks that no test notices.
 
 The nearest tests of a break run first, then all others. The program prints a line for each break,
-and writes the same lines to ``build/mutants/report.txt``. Exit code 0: tests notice every break
-except those that the list calls equivalent. Exit code 1: they do not, or the list does not fit the
-code, or tests fail before anything is broken.
+and writes the same lines to ``build/breaks/report.txt``. Exit code 0: tests notice every break.
+Exit code 1: they do not, or a break no longer fits the code, or tests fail before anything is
+broken.
 """
 
 import argparse
@@ -18,12 +18,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from .breaks import LISTS, ROOT, Break, misfits, read_lists
+from .reader import ROOT, Break, read_lists, why_unfit
 from .scratch import Scratch
 
-FOLDER = ROOT / "build/mutants"
+FOLDER = ROOT / "build/breaks"
 # The tests that run if the nearest tests notice nothing: all of `make test`, the quickest first.
-_WIDER = ["tests/unit tests/property tests/contract", "tests/integration"]
+_WIDER = ["tests/doors tests/unit tests/property tests/contract", "tests/integration"]
 _E2E = ["tests/e2e"]
 _PYTEST = ["-q", "--exitfirst", "--no-header", "-p", "no:randomly", "-p", "no:cacheprovider"]
 _NEAREST_S, _WIDER_S = 300, 1800
@@ -44,16 +44,9 @@ class Finding:
     noticed_by: str
     seconds: float
 
-    @property
-    def is_right(self) -> bool:
-        """Whether a test noticed the break, or the list calls the break equivalent; not both."""
-        return bool(self.noticed_by) != bool(self.broken.equivalent)
-
     def __str__(self) -> str:
-        by = self.noticed_by or "NOBODY"
-        if self.broken.equivalent:
-            by = f"{self.noticed_by} THOUGH EQUIVALENT" if self.noticed_by else "equivalent"
-        return f"{self.broken.name} | {self.broken.file} | {by} | {self.seconds:.0f} s"
+        broken, by = self.broken, self.noticed_by or "NOBODY"
+        return f"{broken.name} | {broken.holds} | {by} | {self.seconds:.0f} s"
 
 
 class Judge:
@@ -82,11 +75,9 @@ class Judge:
         yield from map(self.cargo, broken.cargo_arguments)
         if broken.is_rust and not broken.pytest_paths:
             yield self.cargo([])
-        if broken.is_rust and (broken.pytest_paths or self._stages):
+        if broken.is_rust:
             yield "" if self._scratch.build_extension() else "the compiler"
         yield self.pytest(broken.pytest_paths, _NEAREST_S)
-        if broken.equivalent:
-            return
         for stage in self._stages:
             yield self.pytest(stage.split(), _WIDER_S)
 
@@ -144,19 +135,21 @@ def _run(command: list[str], folder: Path, within_s: float, **environment: str) 
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.breaks", description=__doc__)
     parser.add_argument("ids", nargs="*", help="only the breaks whose id begins so")
-    parser.add_argument("--list", action="append", help="only this list, such as core")
     parser.add_argument("--jobs", type=int, default=2, help="copies that are broken side by side")
-    parser.add_argument("--nearest", action="store_true", help="ask the nearest tests alone")
-    parser.add_argument("--no-e2e", action="store_true", help="leave out the tests of a cluster")
+    parser.add_argument(
+        "--no-e2e",
+        action="store_true",
+        help="leave out the tests on a real control plane, and the breaks that only they notice",
+    )
     return parser.parse_args()
 
 
 def _chosen(asked: argparse.Namespace) -> list[Break]:
-    files = [LISTS / f"{name}.toml" for name in asked.list] if asked.list else None
-    prefixes = tuple(asked.ids)
-    return [each for each in read_lists(files) if not prefixes or each.name.startswith(prefixes)]
+    prefixes = tuple(asked.ids) or ""
+    chosen = [each for each in read_lists() if each.name.startswith(prefixes)]
+    return [each for each in chosen if not (asked.no_e2e and each.needs_cluster)]
 
 
 def _red_unbroken(judge: Judge, breaks: list[Break]) -> str:
@@ -167,15 +160,12 @@ def _red_unbroken(judge: Judge, breaks: list[Break]) -> str:
     return judge.pytest(paths, _WIDER_S)
 
 
-def main() -> int:
-    """Run from the command line."""
-    asked = _arguments()
-    if misfit := list(misfits(read_lists())):
-        sys.exit("\n".join(["The list of breaks does not fit the code:", *misfit]))
-    breaks = _chosen(asked)
-    stages = [] if asked.nearest else _WIDER + ([] if asked.no_e2e else _E2E)
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    jobs = max(1, min(asked.jobs, len(breaks)))
+def _findings(breaks: list[Break], jobs: int, stages: list[str]) -> Iterator[Finding]:
+    """Try breaks side by side, each in one of ``jobs`` copies; yield the findings in their order.
+
+    Raises:
+        SystemExit: Tests fail before anything is broken.
+    """
     judges: queue.SimpleQueue[Judge] = queue.SimpleQueue()
     for number in range(jobs):
         judge = Judge(Scratch(FOLDER / f"copy-{number}"), stages)
@@ -190,17 +180,32 @@ def main() -> int:
         finally:
             judges.put(judge)
 
-    wrong = 0
-    with (FOLDER / "report.txt").open("w") as report, ThreadPoolExecutor(jobs) as threads:
-        for finding in threads.map(try_one, breaks):
-            wrong += not finding.is_right
+    with ThreadPoolExecutor(jobs) as threads:
+        yield from threads.map(try_one, breaks)
+
+
+def main() -> int:
+    """Run from the command line."""
+    asked = _arguments()
+    chosen = _chosen(asked)
+    unfit = {each.name: why for each in chosen if (why := why_unfit(each))}
+    breaks = [each for each in chosen if each.name not in unfit]
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    unnoticed = 0
+    with (FOLDER / "report.txt").open("w") as report:
+
+        def tell(line: object) -> None:
             for out in (sys.stdout, report):
-                print(finding, file=out, flush=True)
-        equivalent = sum(bool(each.equivalent) for each in breaks)
-        summary = f"{len(breaks)} breaks, {equivalent} equivalent, {wrong} not as the list says"
-        for out in (sys.stdout, report):
-            print(summary, file=out)
-    return int(wrong > 0)
+                print(line, file=out, flush=True)
+
+        for name, why in unfit.items():
+            tell(f"{name} | DOES NOT FIT: {why}")
+        jobs = max(1, min(asked.jobs, len(breaks)))
+        for finding in _findings(breaks, jobs, _WIDER + ([] if asked.no_e2e else _E2E)):
+            unnoticed += not finding.noticed_by
+            tell(finding)
+        tell(f"{len(breaks)} breaks, {unnoticed} unnoticed; {len(unfit)} do not fit the code")
+    return int(unnoticed > 0 or bool(unfit))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .breaks import ROOT
+from .reader import ROOT
 
 _EXTENSION = "python/kubextend/_native.abi3.so"
 
@@ -27,8 +27,7 @@ class Scratch:
             shutil.copy2(ROOT / file, target, follow_symlinks=False)
         shutil.copy2(ROOT / _EXTENSION, folder / _EXTENSION)
         (folder / "build").mkdir(exist_ok=True)
-        for tools in ("e2e-tools",):
-            (folder / "build" / tools).symlink_to(ROOT / "build" / tools)
+        (folder / "build/e2e-tools").symlink_to(ROOT / "build/e2e-tools")
         self._make_environment()
         self.python = folder / ".venv/bin/python"
 

@@ -1,14 +1,12 @@
-"""Reads the lists of breaks, and checks that each break still fits the code."""
+"""Reads the lists of breaks, and checks that each break fits the code."""
 
 import tomllib
-from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-LISTS = Path(__file__).parent / "breaks"
+LISTS = Path(__file__).parent / "lists"
 CARGO = "cargo "
 
 
@@ -18,26 +16,32 @@ class Break:
 
     Attributes:
         name: Short and unique among all lists.
+        holds: The invariant, the promise, the row of faults or the kind of plugin that the changed
+            code no longer holds.
         file: The file that is changed, from the project's root.
         what: What the changed code does wrong.
-        before: The text that is replaced; the file holds it exactly once.
+        before: The text that is replaced; the file has it exactly once.
         after: The text that replaces it.
         tests: The nearest tests: paths for pytest, or ``cargo`` and arguments for ``cargo test``.
-        equivalent: Why no test can notice the change; empty where one can.
     """
 
     name: str
+    holds: str
     file: str
     what: str
     before: str
     after: str
     tests: tuple[str, ...]
-    equivalent: str = ""
 
     @property
     def is_rust(self) -> bool:
         """Whether the break is in Rust code, which has to be built before tests run."""
         return self.file.endswith(".rs")
+
+    @property
+    def needs_cluster(self) -> bool:
+        """Whether only tests on a real control plane are near."""
+        return all(test.startswith("tests/e2e/") for test in self.tests)
 
     @property
     def pytest_paths(self) -> list[str]:
@@ -57,33 +61,30 @@ class Break:
         return whole
 
 
-def read_lists(files: Iterable[Path] | None = None) -> list[Break]:
-    """Read the breaks of the given lists; None: of all lists.
+def read_lists() -> list[Break]:
+    """Read the breaks of all lists.
 
     Raises:
-        KeyError: An entry lacks a field.
-        TypeError: An entry has a field that is not known.
+        KeyError: An entry lacks its id or its tests.
+        TypeError: An entry lacks another field, or has a field that is not known.
+        ValueError: Two entries have one id.
     """
-    chosen = sorted(LISTS.glob("*.toml")) if files is None else files
-    return [_read(entry) for file in chosen for entry in tomllib.loads(file.read_text())["break"]]
+    files = sorted(LISTS.glob("*.toml"))
+    entries = [entry for file in files for entry in tomllib.loads(file.read_text())["break"]]
+    breaks = [_read(entry) for entry in entries]
+    if len({each.name for each in breaks}) < len(breaks):
+        message = "two breaks have one id"
+        raise ValueError(message)
+    return breaks
 
 
 def _read(entry: dict[str, Any]) -> Break:
     return Break(name=entry.pop("id"), tests=tuple(entry.pop("tests")), **entry)
 
 
-def misfits(breaks: list[Break], root: Path = ROOT) -> Iterator[str]:
-    """Yield a sentence for each break that does not fit the code, or whose id is not unique."""
-    for name, times in Counter(each.name for each in breaks).items():
-        if times > 1:
-            yield f"{name}: {times} breaks have this id"
-    for each in breaks:
-        if why := _misfit(each, root):
-            yield f"{each.name}: {why}"
-
-
-def _misfit(each: Break, root: Path) -> str:
-    path = root / each.file
+def why_unfit(each: Break) -> str:
+    """Return why a break does not fit the code; empty: it fits."""
+    path = ROOT / each.file
     if not path.is_file():
         return f"{each.file} is not there"
     times = path.read_text().count(each.before)
@@ -94,6 +95,6 @@ def _misfit(each: Break, root: Path) -> str:
     if not each.tests:
         return "no nearest test is named"
     for test in each.pytest_paths:
-        if not (root / test).exists():
+        if not (ROOT / test).exists():
             return f"{test} is not there"
     return ""

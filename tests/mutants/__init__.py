@@ -1,1 +1,0 @@
-"""Mutation tests: break the code in small ways and check that tests notice (``make mutants``)."""
