@@ -1,0 +1,499 @@
+"""The wire door: kubextend's ASGI application in memory, called as kube-scheduler calls it.
+
+A ``Wire`` builds the application of the verbs from plugins, settings and stand-ins for the cluster,
+as ``kubextend serve`` does, and sends it requests. Time stands still, and passes in ``Wire.skip``
+alone: no test waits for anything but threads that work.
+"""
+
+import asyncio
+import json
+import threading
+import time
+import weakref
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from tests.doors.still_time import Clock, Loop, passes, time_of
+from tests.doors.wire_parts import (
+    AT_MOST_S,
+    NOT_LEADER,
+    TOKENS,
+    Activator,
+    Answer,
+    Binder,
+    Hang,
+    Leader,
+    Manifest,
+    Nodes,
+    Options,
+    Plugin,
+    Pods,
+    answers,
+    bind_request,
+    configuration,
+    grouped,
+    names_request,
+    node,
+    nominated,
+    pod,
+    preempt_request,
+    raises,
+    rejects,
+    scores,
+    uid_of,
+    whole_preempt_request,
+    whole_request,
+)
+
+from kubextend import core
+from kubextend.config import ExtenderConfiguration
+from kubextend.decisions import DecisionReader, ServerFacts
+from kubextend.framework.handle import MAX_POD_BYTES, ClusterPorts, HeldPod
+from kubextend.metrics import Metrics
+from kubextend.profile import PluginLimits, PluginStarts
+from kubextend.server import (
+    Access,
+    ApiThreads,
+    Application,
+    Health,
+    HealthCheck,
+    Limits,
+    TokenFile,
+    application,
+    decision_routes,
+    waiting_pod_routes,
+)
+from kubextend.testing.objects import list_of
+from kubextend.testing.stand_ins import ListedObjects, RecordedEvents
+from kubextend.verbs import Verbs
+from kubextend.verbs.build_verbs import build_verbs, handle_of, memory_of, waiting_pods_of
+from kubextend.verbs.filter_outside_request import looking_again
+
+__all__ = [
+    "NOT_LEADER",
+    "TOKEN",
+    "Activator",
+    "Answer",
+    "Binder",
+    "Call",
+    "Clock",
+    "Hang",
+    "Leader",
+    "Manifest",
+    "Plugin",
+    "Wire",
+    "answers",
+    "bind_request",
+    "grouped",
+    "names_request",
+    "node",
+    "nominated",
+    "pod",
+    "preempt_request",
+    "raises",
+    "rejects",
+    "scores",
+    "uid_of",
+    "whole_preempt_request",
+    "whole_request",
+]
+
+_T = TypeVar("_T")
+
+TOKEN: Final = "a-token-of-the-tests"
+"""The bearer token with which a Wire reads decisions, and decides on waiting pods."""
+
+_LONGEST_STEP_S: Final = 1.0
+
+# The times that pass by themselves, for a test that fails.
+_REAL_S: Final = time.monotonic
+
+
+class Call:
+    """A request to a Wire; its answer may still be open."""
+
+    def __init__(self, wire: "Wire", scope: dict[str, Any], body: bytes) -> None:
+        self._wire = weakref.proxy(wire)
+        self._sent = list[Any]()
+        self._body = [body]
+        loop = wire.loop
+        self._gone = loop.create_future()
+        self.task = loop.create_task(wire.asgi(scope, self._receive, self._send))
+
+    @property
+    def done(self) -> bool:
+        return self.task.done()
+
+    def answer(self) -> Answer:
+        """Wait for threads that work, while time stands still, and return the answer."""
+        self._wire.run(self.task)
+        assert self._sent, "the client left before the answer"
+        head, *pieces = self._sent
+        headers = {name.decode(): value.decode() for name, value in head["headers"]}
+        body = b"".join(bytes(piece.get("body", b"")) for piece in pieces)
+        return Answer(head["status"], body, headers)
+
+    def leave(self) -> None:
+        """Let the client disconnect, as kube-scheduler does after its timeout."""
+        self._gone.set_result(None)
+        self._wire.settle()
+
+    async def _receive(self) -> dict[str, Any]:
+        if self._body:
+            return {"type": "http.request", "body": self._body.pop(), "more_body": False}
+        await asyncio.shield(self._gone)
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Any) -> None:
+        self._sent.append(message)
+
+
+# The wire.
+
+
+class Wire:
+    """The application of some plugins, for one kube-scheduler, in a cluster of stand-ins.
+
+    Args:
+        plugins: plugins in their order, at every point that they extend: instances or classes.
+        nodes: the watched nodes, as manifests or names.
+        pods: the watched pods, as manifests; watched where the plugins need pods, as on a server.
+        profiles: plugins by schedulerName, in place of ``plugins``.
+        weights: weights of scores by plugin name.
+        args: Args by plugin name.
+        ignored: names of the plugins with ``failurePolicy: Ignore``.
+        settings: values of the configuration by path, such as ``{"extender.httpTimeout": "5s"}``.
+        leader: the election of a leader; None: none is elected.
+        binder: creates Bindings.
+        clock: the time; two replicas may share one.
+        objects: the objects of informers by resource.
+        started: whether plugins with a ``start`` are started; see ``start``.
+
+    Attributes:
+        activator: records which pods kube-scheduler is to try again.
+        events: the Events that plugins wrote.
+        verbs, metrics, loop, asgi: for this module alone.
+    """
+
+    def __init__(  # noqa: PLR0913  all but the plugins by name
+        self,
+        *plugins: Any,
+        nodes: Iterable[Manifest | str] = (),
+        pods: Iterable[Manifest] = (),
+        profiles: Mapping[str, Sequence[Any]] | None = None,
+        weights: Mapping[str, int] | None = None,
+        args: Mapping[str, Mapping[str, Any]] | None = None,
+        ignored: Iterable[str] = (),
+        settings: Mapping[str, Any] | None = None,
+        leader: Leader | None = None,
+        binder: Binder | None = None,
+        clock: Clock | None = None,
+        objects: Mapping[str, Iterable[Manifest]] | None = None,
+        started: bool = True,
+    ) -> None:
+        by_scheduler = profiles or {"default-scheduler": plugins}
+        options = Options(weights or {}, args or {}, frozenset(ignored))
+        self.config = configuration(by_scheduler, options, settings or {})
+        self.clock = clock or Clock()
+        self.leader, self.binder, self.activator = leader, binder or Binder(), Activator()
+        listed = [node(each) if isinstance(each, str) else each for each in nodes]
+        self.nodes = Nodes(core.NodeStore(**self.config.kept_parts))
+        self.nodes.store.replace(list_of("Node", listed))
+        self._names = [each["metadata"]["name"] for each in listed]
+        store = core.PodStore(max_pod_bytes=MAX_POD_BYTES, **self.config.kept_parts)
+        self.pods = Pods(store)
+        store.replace(list_of("Pod", pods))
+        sink = RecordedEvents()
+        self.events = sink.written
+        self._objects = ListedObjects(self.config.informers)
+        self.metrics, self._workers = Metrics(), ApiThreads()
+        self.loop = Loop(self.clock)
+        self._ports = ClusterPorts(
+            nodes=self.nodes,
+            pods=self.pods if self.config.needs_pods else None,
+            pod_reader=self.pods,
+            binder=self.binder,
+            activator=self.activator,
+            leader=leader,
+            informers=self._objects,
+            events=sink,
+            in_thread=self._workers.wait_for,
+        )
+        self._build()
+        weakref.finalize(self, _end, self.loop, self.verbs.limits, self._workers)
+        for resource, items in (objects or {}).items():
+            for item in items:
+                self._objects.apply("ADDED", resource, item)
+        if started:
+            self.start()
+
+    def _build(self) -> None:
+        """Make the verbs and their application, as ``kubextend.app.build`` does."""
+        config, metrics, ports = self.config, self.metrics, self._ports
+        waiting = waiting_pods_of(config)
+        limits = PluginLimits(self.clock, metrics)
+        with time_of(self.clock):
+            memory = memory_of(
+                *(config, ports, metrics), waiting_pods=waiting, limits=limits, clock=self.clock
+            )
+        memory = replace(memory, pool=core.BodyPool())
+        starts: list[PluginStarts] = []
+
+        def not_started() -> list[str]:
+            return [name for each in starts for name in each.names()]
+
+        handle = handle_of(config, ports, memory, metrics)
+        self.verbs = verbs = build_verbs(
+            *(config, ports), memory=memory, metrics=metrics, not_started=not_started, handle=handle
+        )
+        self._starts = PluginStarts(verbs.profiles.plugins, limits, limits.failures.note)
+        starts.append(self._starts)
+        conditions = verbs.readiness.conditions.items()
+        self.health = Health(
+            [HealthCheck(name, why_not) for name, why_not in conditions],
+            [HealthCheck("plugins", limits.breakers.why_not_alive)],
+        )
+        metrics.scrape(waiting.METRICS, lambda: waiting)
+        self.asgi = _application(config, verbs, self.health, self.leader)
+
+    # What kube-scheduler does.
+
+    def filter(
+        self,
+        of: Manifest,
+        names: Sequence[str] | None = None,
+        *,
+        whole: Iterable[Manifest] | None = None,
+    ) -> Answer:
+        """Call filter about nodes by name, all watched ones by default, or about whole nodes."""
+        return self.post("/filter", self._nodes_request(of, names, whole))
+
+    def prioritize(
+        self,
+        of: Manifest,
+        names: Sequence[str] | None = None,
+        *,
+        whole: Iterable[Manifest] | None = None,
+    ) -> Answer:
+        """Call prioritize about nodes by name, all watched ones by default, or whole nodes."""
+        return self.post("/prioritize", self._nodes_request(of, names, whole))
+
+    def preempt(self, of: Manifest, victims: Mapping[str, Sequence[str]]) -> Answer:
+        """Call preempt about UIDs of victims by node."""
+        return self.post("/preempt", preempt_request(of, victims))
+
+    def bind(self, of: Manifest, to: str) -> Answer:
+        """Call bind, and wait for the answer while time stands still."""
+        return self.post("/bind", bind_request(of, to))
+
+    def post(self, path: str, body: bytes, **headers: str) -> Answer:
+        """Send a request and return its answer; ``content_type`` replaces the usual header."""
+        return self.begin(path, body, **headers).answer()
+
+    def get(self, path: str, *, token: str = TOKEN) -> Answer:
+        """Read what people may read, such as ``/decisions?pod=ml/p``."""
+        scope = self._scope("GET", path, {"authorization": f"Bearer {token}"})
+        return Call(self, scope, b"").answer()
+
+    def begin(self, path: str, body: bytes, **headers: str) -> Call:
+        """Send a request, and let happen what can happen at this moment without a thread."""
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        usual = {"content-type": "application/json", "content-length": str(len(body))}
+        call = Call(self, self._scope("POST", path, usual | given), body)
+        self.settle()
+        return call
+
+    def begin_bind(self, of: Manifest, to: str) -> Call:
+        """Call bind, and return the call, whose answer may be open: Permit may hold the pod."""
+        return self.begin("/bind", bind_request(of, to))
+
+    # What happens in the cluster.
+
+    def show_node(self, *manifests: Manifest) -> None:
+        """Have the watch show new or changed nodes."""
+        for manifest in manifests:
+            name = manifest["metadata"]["name"]
+            is_new = name not in self._names
+            self._names += [name] if is_new else []
+            self.nodes.store.apply(_event("ADDED" if is_new else "MODIFIED", manifest))
+        self.changed()
+
+    def gone_node(self, name: str) -> None:
+        """Have the watch show that a node is deleted."""
+        self._names.remove(name)
+        self.nodes.store.apply(_event("DELETED", node(name)))
+        self._call(self.verbs.bind.node_deleted, name)
+        self.changed()
+
+    def show_pod(self, *manifests: Manifest) -> None:
+        """Have the watch show new or changed pods."""
+        for manifest in manifests:
+            is_new = self.pods.store.get(uid_of(manifest)) is None
+            self.pods.store.apply(_event("ADDED" if is_new else "MODIFIED", manifest))
+            if manifest["spec"].get("nodeName"):
+                self._call(self.verbs.forget, uid_of(manifest))
+        self.changed()
+
+    def show_bound(self, of: Manifest, to: str) -> None:
+        """Have the watch show a pod on a node."""
+        self.show_pod({**of, "spec": {**of["spec"], "nodeName": to}})
+
+    def gone_pod(self, of: Manifest) -> None:
+        """Have the watch show that a pod is deleted."""
+        self.pods.store.apply(_event("DELETED", of))
+        self._call(self.verbs.pod_deleted, uid_of(of))
+        self.changed()
+
+    def changed(self) -> None:
+        """Let the verbs hear that watched objects have changed."""
+        self._objects.call_handlers()
+        self._call(self.verbs.nodes_changed)
+
+    def lose(self) -> None:
+        """Let this replica lose its lead."""
+        assert self.leader is not None
+        self.leader.leads = False
+        self._call(self.verbs.cease_to_lead, NOT_LEADER)
+
+    def win(self) -> None:
+        """Let this replica win a further term."""
+        assert self.leader is not None
+        self.leader.leads = True
+        self.leader.term += 1
+
+    # Time, threads and what operators see.
+
+    def start(self) -> None:
+        """Begin to start the plugins; starts that fail are repeated as time passes."""
+        self.loop.create_task(self._starts.run())
+        self.settle()
+
+    def skip(self, seconds: float) -> None:
+        """Let time pass, with all timers; each second, pods that are due are woken."""
+        end_s = self.clock.now_s + seconds
+        step_s = max(_LONGEST_STEP_S, seconds / 300)
+        while self.clock.now_s < end_s:
+            self.clock.now_s = min(self.clock.now_s + step_s, end_s)
+            self.settle()
+            self.wake_due()
+
+    def wake_due(self) -> None:
+        """Do what the server does each second: make kube-scheduler try pods again that are due."""
+        self._call(self.verbs.wake_due)
+
+    def settle(self) -> None:
+        """Let happen what can happen at this moment without a thread."""
+        self.run(passes())
+
+    def until(self, fulfilled: Callable[[], object]) -> None:
+        """Wait until threads have made something true, while time stands still."""
+        late_s = _REAL_S() + AT_MOST_S
+
+        async def look() -> None:
+            while not fulfilled():
+                assert _REAL_S() < late_s, f"not true after {AT_MOST_S:g} s"
+                await asyncio.sleep(0)
+
+        self.run(look())
+
+    def run(self, work: Coroutine[Any, Any, _T] | asyncio.Task[_T]) -> _T:
+        """Run a coroutine on the loop of the application, while time stands still."""
+        late = threading.Timer(AT_MOST_S, self.loop.call_soon_threadsafe, [self.loop.stop])
+        late.daemon = True
+        late.start()
+        try:
+            with time_of(self.clock):
+                return self.loop.run_until_complete(work)
+        finally:
+            late.cancel()
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return the value of a metric of ``/metrics``; 0 where nothing was counted."""
+        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+
+    def held(self, of: Manifest) -> HeldPod | None:
+        """Return a pod that Permit holds, with ``allow`` and ``reject``; None: no plugin does."""
+        return self.verbs.waiting_pods.get(uid_of(of))
+
+    def wait_until_held(self, *pods: Manifest) -> None:
+        """Wait until Permit holds pods whose binds have begun."""
+        self.until(lambda: all(map(self.held, pods)))
+
+    def assumed(self) -> dict[str, str]:
+        """Return the nodes of the pods whose binding the watch has still to show, by pod name."""
+        return {each.name: at for each, at in self.pods.store.assumed()}
+
+    def decision(self, of: Manifest) -> Any:
+        """Return what ``kubextend why`` reads about a pod."""
+        return self.get(f"/decisions?pod={uid_of(of)}").json
+
+    def _call(self, work: Callable[..., object], *args: object) -> None:
+        """Call what watches call from their threads, and let happen what follows."""
+        with time_of(self.clock):
+            work(*args)
+        self.settle()
+
+    def _nodes_request(
+        self, of: Manifest, names: Sequence[str] | None, whole: Iterable[Manifest] | None
+    ) -> bytes:
+        if whole is not None:
+            return whole_request(of, whole)
+        return names_request(of, self._names if names is None else names)
+
+    def _scope(self, method: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:
+        where, _, query = path.partition("?")
+        prefix = self.config.server.path.rstrip("/")
+        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+        fixed = {"type": "http", "http_version": "1.1", "scheme": "http", "root_path": ""}
+        asked = {"method": method, "path": f"{prefix}{where}", "query_string": query.encode()}
+        return {**fixed, **asked, "headers": raw, "client": ("127.0.0.1", 1), "server": None}
+
+
+def _application(
+    config: ExtenderConfiguration, verbs: Verbs, health: Health, leader: Leader | None
+) -> Application:
+    access = Access(tokens=TokenFile(TOKENS))
+    conditions, path = verbs.readiness.conditions.items(), config.server.path
+    facts = ServerFacts(
+        verbs.profiles,
+        config.verbs,
+        lambda: {name: why for name, why_not in conditions if (why := why_not())},
+        verbs.limits.breakers.health,
+        "",
+        config.sha256,
+        lambda: None,
+        lambda _uid: "",
+        lambda: 0.0 if leader is None else leader.leads_since_s,
+    )
+    most_s = config.extender.http_timeout.seconds
+    look_again, in_time = looking_again(verbs.limits, most_s), partial(verbs.limits.within, most_s)
+    reader = DecisionReader(verbs.decisions, verbs.waiting_pods, facts, look_again, in_time)
+    return application(
+        verbs,
+        health,
+        path=path,
+        limits=Limits(config.server.max_body_bytes, config.server.max_in_flight_bytes),
+        more_routes=[
+            *waiting_pod_routes(verbs.waiting_pods, access, verbs.metrics, path=path),
+            *decision_routes(reader, access, verbs.metrics, path=path),
+        ],
+    )
+
+
+def _event(kind: str, manifest: Manifest) -> bytes:
+    return json.dumps({"type": kind, "object": manifest}).encode()
+
+
+def _end(loop: asyncio.AbstractEventLoop, limits: PluginLimits, workers: ApiThreads) -> None:
+    """Cancel what a Wire left open, and end its idle threads."""
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    # Python may collect a Wire while this thread runs another loop.
+    with suppress(RuntimeError):
+        loop.run_until_complete(passes())
+    loop.close()
+    limits.stop()
+    workers.stop()
