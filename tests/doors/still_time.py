@@ -1,11 +1,15 @@
 """Time that stands still, and passes when a test says so: a clock, and an event loop on it."""
 
 import asyncio
+import selectors
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
+
+AT_MOST_S: Final = 60.0
+"""The real seconds after which what a test waits for fails the test."""
 
 _PASSES: Final = 10
 
@@ -21,14 +25,26 @@ class Clock:
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """An event loop on the clock of a Wire."""
+    """An event loop on a clock that a test moves."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock_of_wire = clock
-        super().__init__()
+        self._clock_of_test = clock
+        super().__init__(_Selector())
 
     def time(self) -> float:
-        return self._clock_of_wire.now_s
+        return self._clock_of_test.now_s
+
+
+class _Selector(selectors.DefaultSelector):
+    """Fails a test whose loop waits for a thread that does nothing for a real minute."""
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        at_most_s = AT_MOST_S if timeout is None else min(timeout, AT_MOST_S)
+        events = super().select(at_most_s)
+        if not events and at_most_s == AT_MOST_S:
+            message = f"nothing happened for {AT_MOST_S:g} s"
+            raise TimeoutError(message)
+        return events
 
 
 @contextmanager

@@ -7,18 +7,16 @@ alone: no test waits for anything but threads that work.
 
 import asyncio
 import json
-import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from tests.doors.still_time import Clock, Loop, passes, time_of
+from tests.doors.still_time import AT_MOST_S, Clock, Loop, passes, time_of
 from tests.doors.wire_parts import (
-    AT_MOST_S,
     NOT_LEADER,
     TOKENS,
     Activator,
@@ -31,11 +29,13 @@ from tests.doors.wire_parts import (
     Options,
     Plugin,
     Pods,
+    Rejects,
     answers,
     bind_request,
     configuration,
     grouped,
     names_request,
+    needs,
     node,
     nominated,
     pod,
@@ -51,7 +51,7 @@ from tests.doors.wire_parts import (
 from kubextend import core
 from kubextend.config import ExtenderConfiguration
 from kubextend.decisions import DecisionReader, ServerFacts
-from kubextend.framework.handle import MAX_POD_BYTES, ClusterPorts, HeldPod
+from kubextend.framework.handle import MAX_POD_BYTES, NO_CLUSTER, ClusterPorts, HeldPod
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, PluginStarts
 from kubextend.server import (
@@ -84,11 +84,13 @@ __all__ = [
     "Leader",
     "Manifest",
     "Plugin",
+    "Rejects",
     "Wire",
     "answers",
     "bind_request",
     "grouped",
     "names_request",
+    "needs",
     "node",
     "nominated",
     "pod",
@@ -102,11 +104,14 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
+Names = Sequence[str] | None
+Whole = Iterable[Manifest] | None
 
 TOKEN: Final = "a-token-of-the-tests"
 """The bearer token with which a Wire reads decisions, and decides on waiting pods."""
 
 _LONGEST_STEP_S: Final = 1.0
+_TURN_OF_THREADS_S: Final = 0.0005
 
 # The times that pass by themselves, for a test that fails.
 _REAL_S: Final = time.monotonic
@@ -151,9 +156,6 @@ class Call:
         self._sent.append(message)
 
 
-# The wire.
-
-
 class Wire:
     """The application of some plugins, for one kube-scheduler, in a cluster of stand-ins.
 
@@ -171,6 +173,7 @@ class Wire:
         clock: the time; two replicas may share one.
         objects: the objects of informers by resource.
         started: whether plugins with a ``start`` are started; see ``start``.
+        cluster: whether the server has access to the Kubernetes API.
 
     Attributes:
         activator: records which pods kube-scheduler is to try again.
@@ -193,10 +196,11 @@ class Wire:
         clock: Clock | None = None,
         objects: Mapping[str, Iterable[Manifest]] | None = None,
         started: bool = True,
+        cluster: bool = True,
     ) -> None:
         by_scheduler = profiles or {"default-scheduler": plugins}
         options = Options(weights or {}, args or {}, frozenset(ignored))
-        self.config = configuration(by_scheduler, options, settings or {})
+        self.config = configuration(by_scheduler, options, settings or {}, cluster=cluster)
         self.clock = clock or Clock()
         self.leader, self.binder, self.activator = leader, binder or Binder(), Activator()
         listed = [node(each) if isinstance(each, str) else each for each in nodes]
@@ -222,6 +226,8 @@ class Wire:
             events=sink,
             in_thread=self._workers.wait_for,
         )
+        if not cluster:
+            self._ports = NO_CLUSTER
         self._build()
         weakref.finalize(self, _end, self.loop, self.verbs.limits, self._workers)
         for resource, items in (objects or {}).items():
@@ -261,23 +267,11 @@ class Wire:
 
     # What kube-scheduler does.
 
-    def filter(
-        self,
-        of: Manifest,
-        names: Sequence[str] | None = None,
-        *,
-        whole: Iterable[Manifest] | None = None,
-    ) -> Answer:
+    def filter(self, of: Manifest, names: Names = None, *, whole: Whole = None) -> Answer:
         """Call filter about nodes by name, all watched ones by default, or about whole nodes."""
         return self.post("/filter", self._nodes_request(of, names, whole))
 
-    def prioritize(
-        self,
-        of: Manifest,
-        names: Sequence[str] | None = None,
-        *,
-        whole: Iterable[Manifest] | None = None,
-    ) -> Answer:
+    def prioritize(self, of: Manifest, names: Names = None, *, whole: Whole = None) -> Answer:
         """Call prioritize about nodes by name, all watched ones by default, or whole nodes."""
         return self.post("/prioritize", self._nodes_request(of, names, whole))
 
@@ -391,24 +385,15 @@ class Wire:
     def until(self, fulfilled: Callable[[], object]) -> None:
         """Wait until threads have made something true, while time stands still."""
         late_s = _REAL_S() + AT_MOST_S
-
-        async def look() -> None:
-            while not fulfilled():
-                assert _REAL_S() < late_s, f"not true after {AT_MOST_S:g} s"
-                await asyncio.sleep(0)
-
-        self.run(look())
+        while not fulfilled():
+            assert _REAL_S() < late_s, f"not true after {AT_MOST_S:g} s"
+            self.settle()
+            time.sleep(_TURN_OF_THREADS_S)
 
     def run(self, work: Coroutine[Any, Any, _T] | asyncio.Task[_T]) -> _T:
         """Run a coroutine on the loop of the application, while time stands still."""
-        late = threading.Timer(AT_MOST_S, self.loop.call_soon_threadsafe, [self.loop.stop])
-        late.daemon = True
-        late.start()
-        try:
-            with time_of(self.clock):
-                return self.loop.run_until_complete(work)
-        finally:
-            late.cancel()
+        with time_of(self.clock):
+            return self.loop.run_until_complete(work)
 
     def metric(self, name: str, **labels: str) -> float:
         """Return the value of a metric of ``/metrics``; 0 where nothing was counted."""
@@ -436,9 +421,7 @@ class Wire:
             work(*args)
         self.settle()
 
-    def _nodes_request(
-        self, of: Manifest, names: Sequence[str] | None, whole: Iterable[Manifest] | None
-    ) -> bytes:
+    def _nodes_request(self, of: Manifest, names: Names, whole: Whole) -> bytes:
         if whole is not None:
             return whole_request(of, whole)
         return names_request(of, self._names if names is None else names)
@@ -492,8 +475,8 @@ def _end(loop: asyncio.AbstractEventLoop, limits: PluginLimits, workers: ApiThre
     for task in asyncio.all_tasks(loop):
         task.cancel()
     # Python may collect a Wire while this thread runs another loop.
-    with suppress(RuntimeError):
-        loop.run_until_complete(passes())
+    with closing(passes()) as work, suppress(RuntimeError):
+        loop.run_until_complete(work)
     loop.close()
     limits.stop()
     workers.stop()

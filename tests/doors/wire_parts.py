@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel
+from tests.doors.still_time import AT_MOST_S
 
 from kubextend import core
 from kubextend.config import ExtenderConfiguration, parse
 from kubextend.errors import ClusterError
-from kubextend.framework import Status
+from kubextend.framework import Rejection, Status
 from kubextend.framework.handle import Handle
 from kubextend.framework.known_plugins import KnownPlugins
 from kubextend.framework.registered_plugin import RegisteredPlugin
@@ -20,8 +21,6 @@ from kubextend.testing import node_manifest, pod_manifest
 
 Manifest = Mapping[str, Any]
 
-AT_MOST_S: Final = 60.0
-"""The real seconds after which what a test waits for fails the test."""
 NOT_LEADER: Final = "this replica does not lead"
 TOKENS: Final = Path(__file__).with_name("tokens.txt")
 
@@ -124,12 +123,47 @@ def answers(answer: Any) -> Callable[..., Any]:
     return lambda *_: answer
 
 
+class Rejects(Plugin):
+    """A filter that rejects the nodes of some names, which a test may change.
+
+    Attributes:
+        names: the names.
+        told: the names of the pods of which PostFilter was told that they fit nowhere.
+        asked: how often the filter was called, for one node each.
+    """
+
+    def __init__(self, names: Iterable[str], status: Status, name: str) -> None:
+        self.names = set(names)
+        self.told: list[str] = []
+        self.asked = 0
+        self._status = status
+        super().__init__(name, filter=self._filter, post_filter=self._post_filter)
+
+    def _filter(self, _state: object, _pod: core.Pod, at: core.NodeInfo) -> Status | None:
+        self.asked += 1
+        return self._status if at.name in self.names else None
+
+    def _post_filter(self, _state: object, of: core.Pod, _rejections: object) -> None:
+        self.told.append(of.name)
+
+
 def rejects(
-    *names: str, reason: str = "no", unresolvable: bool = False, name: str = "Rejects"
-) -> Plugin:
+    *names: str, reason: str = "its name", unresolvable: bool = False, name: str = "Rejects"
+) -> Rejects:
     """Return a filter that rejects the nodes of these names."""
+    return Rejects(
+        names, Status.unresolvable(reason) if unresolvable else Status.unschedulable(reason), name
+    )
+
+
+def needs(
+    label: str = "rdma", reason: str = "no rdma", *, unresolvable: bool = True, name: str = "Needs"
+) -> Plugin:
+    """Return a filter of all nodes at once that rejects nodes without a label."""
     status = Status.unresolvable(reason) if unresolvable else Status.unschedulable(reason)
-    return Plugin(name, filter=lambda _state, _pod, at: status if at.name in names else None)
+    return Plugin(
+        name, filter_nodes=lambda _state, _pod, nodes: [Rejection(~nodes.matches(label), status)]
+    )
 
 
 def scores(name: str = "Scores", **points: int) -> Plugin:
@@ -350,7 +384,11 @@ class _Given(RegisteredPlugin):
 
 
 def configuration(
-    profiles: Mapping[str, Sequence[Any]], options: Options, settings: Mapping[str, Any]
+    profiles: Mapping[str, Sequence[Any]],
+    options: Options,
+    settings: Mapping[str, Any],
+    *,
+    cluster: bool,
 ) -> ExtenderConfiguration:
     all_of_them = [plugin for plugins in profiles.values() for plugin in plugins]
     known = {
@@ -360,7 +398,7 @@ def configuration(
     tree = {
         "apiVersion": "kubextend.dev/v1alpha1",
         "kind": "ExtenderConfiguration",
-        "cluster": {},
+        **({"cluster": {}} if cluster else {}),
         "server": {key: {"tokenFile": str(TOKENS)} for key in ("waitingPods", "decisions")},
         "profiles": [options.profile(name, plugins) for name, plugins in profiles.items()],
     }

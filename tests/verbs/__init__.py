@@ -1,0 +1,1 @@
+"""Tests of the verbs, as kube-scheduler calls them."""

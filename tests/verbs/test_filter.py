@@ -1,0 +1,315 @@
+"""The filter verb: which nodes it keeps, what it says of the others, and when it says nothing."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from tests.doors.wire import (
+    Plugin,
+    Wire,
+    answers,
+    names_request,
+    needs,
+    node,
+    nominated,
+    pod,
+    rejects,
+    whole_request,
+)
+
+from kubextend.framework import CycleState, Handle, Rejection, Status
+
+UNKNOWN = "node is not in kubextend's node cache"
+GOOD, BAD = node("good", labels={"rdma": "true"}), node("bad")
+FIELDS = {"Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"}
+
+
+def test_filter_answers_whole_nodes_with_the_very_nodes_that_came() -> None:
+    odd = {**GOOD, "spec": {"x": [1.50, None]}}
+    said = Wire(needs()).filter(pod(), whole=[odd, BAD])
+    assert set(said.json) == FIELDS
+    assert said.json["Nodes"]["items"] == [odd]
+    assert (said.unresolvable, said.error) == ({"bad": "no rdma"}, "")
+
+
+def test_filter_answers_names_with_names_in_the_order_of_the_request() -> None:
+    wire = Wire(needs(), nodes=[GOOD, BAD, node("also", labels={"rdma": ""})])
+    said = wire.filter(pod(), ["also", "bad", "good"])
+    assert set(said.json) == FIELDS
+    assert (said.kept, said.json["Nodes"]) == (["also", "good"], None)
+    assert said.rejected == {"bad": "no rdma"}
+
+
+@pytest.mark.parametrize(
+    ("status", "field"),
+    [
+        (Status.unschedulable("full"), "FailedNodes"),
+        (Status.unresolvable("full"), "FailedAndUnresolvableNodes"),
+    ],
+)
+def test_the_status_of_a_filter_decides_whether_preemption_may_help(
+    status: Status, field: str
+) -> None:
+    said = Wire(Plugin(filter=answers(status))).filter(pod(), whole=[node("n")])
+    assert said.json[field] == said.rejected == {"n": "full"}
+
+
+def test_the_first_filter_that_rejects_a_node_gives_the_reason() -> None:
+    wire = Wire(needs("a", "no a", name="A"), needs("b", "no b", name="B"))
+    labelled = [node("both", labels={"a": "", "b": ""}), node("a", labels={"a": ""}), node("none")]
+    assert wire.filter(pod(), whole=labelled).rejected == {"a": "no b", "none": "no a"}
+
+
+def test_filter_tells_at_most_eight_different_reasons() -> None:
+    keys = [f"k{number}" for number in range(12)]
+    wire = Wire(*(needs(key, f"no {key}", name=key.upper()) for key in keys))
+    nodes = [node(f"n{key}", labels=dict.fromkeys(set(keys) - {key}, "")) for key in keys]
+    said = wire.filter(pod(), whole=nodes).rejected
+    assert set(said) == {f"n{key}" for key in keys}
+    assert len({*said.values()}) == 8
+    assert said["nk0"] == "no k0"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "of"),
+    [(needs(), pod(scheduler_name="other")), (Plugin(permit=answers(None)), pod())],
+    ids=["a pod that is passed through", "a profile without filters"],
+)
+def test_nodes_that_no_filter_is_for_pass_even_before_they_are_listed(
+    plugin: Plugin, of: Any
+) -> None:
+    wire = Wire(plugin, settings={"passThrough": ["other"]})
+    assert wire.filter(of, whole=[BAD, GOOD]).json["Nodes"]["items"] == [BAD, GOOD]
+    assert wire.filter(of, ["x", "y"]).kept == ["x", "y"]
+    wire.nodes.synced = False
+    assert wire.filter(of, ["x", "y"]).kept == ["x", "y"]
+
+
+def test_filter_rejects_pods_of_a_scheduler_that_the_configuration_does_not_name() -> None:
+    wire = Wire(needs(), nodes=[GOOD])
+    said = wire.filter(pod(scheduler_name="typo"))
+    assert (said.kept, said.error) == ([], "")
+    assert "typo" in said.rejected["good"]
+    labels = {"verb": "filter", "result": "unknown_scheduler"}
+    assert wire.metric("kubextend_verb_requests_total", **labels) == 1
+
+
+NEITHER = "the request has neither Nodes nor NodeNames"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b'{"Pod":{},"Nodes":null,"NodeNames":null}', NEITHER),
+        (b"{}", NEITHER),
+        (b"null", NEITHER),
+        (names_request(None, ["a"]), "the request has no Pod"),
+        (whole_request(None, [BAD]), "the request has no Pod"),
+        (names_request(pod(), ["a"]), "the nodes are not listed yet"),
+    ],
+)
+def test_what_filter_cannot_decide_is_an_error_and_never_a_rejection(
+    body: bytes, text: str
+) -> None:
+    for ignorable in (False, True):
+        wire = Wire(needs(), settings={"extender.ignorable": ignorable})
+        wire.nodes.synced = False
+        said = wire.post("/filter", body)
+        assert said.status == 200
+        assert text in said.error
+        assert (said.json["Nodes"], said.json["NodeNames"], said.rejected) == (None, None, {})
+        assert wire.metric("kubextend_verb_requests_total", verb="filter", result="error") == 1
+
+
+def test_names_without_access_to_a_cluster_are_an_error_that_says_both_remedies() -> None:
+    said = Wire(needs(), cluster=False).filter(pod(), ["a"])
+    assert "nodeCacheCapable: false" in said.error
+    assert "configure `cluster`" in said.error
+
+
+@pytest.mark.parametrize("body", [b"", b"[", b"[]", b'{"Pod":3}', b'{"Pod":{},"NodeNames":[1]}'])
+def test_a_body_that_cannot_be_read_gets_the_status_400(body: bytes) -> None:
+    wire = Wire(needs())
+    assert wire.post("/filter", body).status == 400
+    labels = {"verb": "filter", "result": "bad_request"}
+    assert wire.metric("kubextend_verb_requests_total", **labels) == 1
+
+
+def test_whole_nodes_are_filtered_before_the_first_list_and_replace_no_watched_node() -> None:
+    wire = Wire(needs(), nodes=[node("n")])
+    wire.nodes.synced = False
+    brought = [node("n", labels={"rdma": ""}), node("m", labels={"rdma": ""})]
+    assert wire.filter(pod(), whole=brought).kept == ["n", "m"]
+    wire.nodes.synced = True
+    assert wire.filter(pod(), ["n"]).rejected == {"n": "no rdma"}
+    assert "not seen" in wire.filter(pod(), ["m"]).error
+
+
+def test_filter_keeps_no_node_of_none_and_reads_the_fields_of_old_schedulers() -> None:
+    wire = Wire(needs())
+    said = wire.filter(pod(), whole=[])
+    assert (said.kept, said.error) == ([], "")
+    old = json.dumps({"pod": pod(), "nodes": {"items": [GOOD, BAD]}}).encode()
+    said = wire.post("/filter", old)
+    assert (said.kept, said.rejected) == (["good"], {"bad": "no rdma"})
+    assert wire.metric("kubextend_verb_requests_total", verb="filter", result="ok") == 2
+    assert wire.metric("kubextend_verb_nodes_sum", verb="filter") == 2
+
+
+def test_filter_leaves_rejected_nodes_out_where_it_is_the_last_filter_and_a_node_passes() -> None:
+    wire = Wire(needs(), nodes=[GOOD, BAD], settings={"extender.lastFilter": True})
+    assert wire.filter(pod()).rejected == {}
+    assert wire.filter(pod(), ["bad"]).rejected == {"bad": "no rdma"}
+
+
+# Nodes that the watch has not brought.
+
+
+def test_unknown_nodes_are_rejected_where_a_known_node_passes() -> None:
+    wire = Wire(needs("!rdma"), nodes=[GOOD, BAD])
+    said = wire.filter(pod(), ["new", "good", "bad"])
+    assert (said.kept, said.rejected) == (["bad"], {"new": UNKNOWN, "good": "no rdma"})
+
+
+def test_unknown_nodes_are_an_error_for_ten_seconds_where_no_known_node_passes() -> None:
+    wire = Wire(needs(), nodes=[BAD])
+    for seconds, is_error in [(0.0, True), (9.9, True), (0.1, False), (290.0, False)]:
+        wire.skip(seconds)
+        said = wire.filter(pod(), ["bad", "new"])
+        assert ("has not seen some of the nodes yet" in said.error) is is_error
+        assert said.rejected == ({} if is_error else {"new": UNKNOWN, "bad": "no rdma"})
+    assert "newer" not in wire.filter(pod(), ["bad", "newer"]).rejected
+    wire.show_node(node("newer", labels={"rdma": ""}))
+    assert wire.filter(pod(), ["bad", "newer"]).kept == ["newer"]
+
+
+def test_a_name_first_seen_where_others_passed_has_used_its_ten_seconds() -> None:
+    wire = Wire(needs(), nodes=[GOOD])
+    assert not wire.filter(pod(), ["good", "new"]).error
+    wire.skip(11)
+    assert wire.filter(pod(), ["new"]).rejected == {"new": UNKNOWN}
+
+
+def test_where_errors_are_ignored_unknown_nodes_are_rejected_and_wake_the_pod_once_known() -> None:
+    wire = Wire(needs(), nodes=[BAD], settings={"extender.ignorable": True})
+    said = wire.filter(pod("p"), ["bad", "new"])
+    assert (said.kept, said.error) == ([], "")
+    assert said.unresolvable == {"new": UNKNOWN, "bad": "no rdma"}
+    wire.show_node(node("new", labels={"rdma": ""}))
+    assert wire.activator.woken == ["p"]
+
+
+# PostFilter, and calls about the node that an earlier preemption made room on.
+
+
+def test_post_filter_is_told_only_where_no_node_is_left() -> None:
+    plugin = rejects("bad", "worse")
+    wire = Wire(plugin)
+    wire.filter(pod("p"), whole=[GOOD, BAD])
+    assert plugin.told == []
+    wire.filter(pod("p"), whole=[BAD, node("worse")])
+    assert plugin.told == ["p"]
+
+
+@pytest.mark.parametrize("ignorable", [False, True])
+def test_post_filter_is_not_told_of_a_pod_that_a_node_may_fit_which_the_watch_has_yet_to_bring(
+    ignorable: bool,
+) -> None:
+    plugin = rejects("bad")
+    wire = Wire(plugin, nodes=["bad"], settings={"extender.ignorable": ignorable})
+    assert bool(wire.filter(pod(), ["bad", "new"]).error) is not ignorable
+    assert plugin.told == []
+    assert wire.filter(pod("p"), ["bad"]).rejected == {"bad": "its name"}
+    assert plugin.told == ["p"]
+
+
+def test_the_nominated_node_alone_is_no_reason_to_say_that_a_pod_fits_nowhere() -> None:
+    plugin, of = rejects("bad", "worse"), nominated(pod("p"), "bad")
+    wire = Wire(plugin, nodes=["bad", "worse"])
+    for cycle in (1, 2):
+        assert wire.filter(of, ["bad"]).rejected == {"bad": "its name"}
+        assert plugin.told == ["p"] * (cycle - 1)
+        wire.filter(of)
+        assert plugin.told == ["p"] * cycle
+
+
+def test_a_call_for_the_nominated_node_that_no_call_for_all_nodes_followed_is_forgotten() -> None:
+    plugin, of = rejects("bad"), nominated(pod("p"), "bad")
+    wire = Wire(plugin, nodes=["bad"])
+    wire.filter(of, ["bad"])
+    # Another extender rejected all nodes, and kube-scheduler goes on with another pod.
+    wire.filter(pod("next"), ["other"])
+    wire.filter(of, ["bad"])
+    wire.skip(11)
+    wire.filter(of, ["bad"])
+    assert plugin.told == []
+    wire.filter(of, ["bad"])
+    assert plugin.told == ["p"]
+
+
+def test_a_pod_that_in_tree_filters_leave_its_nominated_node_alone_is_woken_like_others() -> None:
+    plugin, of = rejects("bad"), nominated(pod("p"), "bad")
+    wire = Wire(plugin, nodes=["bad"])
+    for _ in range(2):
+        wire.filter(of)
+    plugin.names.clear()
+    wire.changed()
+    assert wire.activator.woken == ["p"]
+
+
+def test_a_pod_that_passes_on_another_node_than_its_nominated_one_is_not_woken() -> None:
+    plugin, of = rejects("bad"), nominated(pod("p"), "bad")
+    wire = Wire(plugin, nodes=["bad", "good"])
+    wire.filter(of, ["bad"])
+    assert wire.filter(of).kept == ["good"]
+    plugin.names.clear()
+    wire.changed()
+    assert (wire.activator.woken, plugin.told) == ([], [])
+
+
+def test_after_an_error_for_the_nominated_node_the_next_call_is_about_all_nodes() -> None:
+    """As evaluateNominatedNode has it: the error is logged, and findNodesThatFitPod goes on."""
+    plugin, of = rejects("bad"), nominated(pod("p"), "bad")
+    errors = [RuntimeError("once")]
+    wire = Wire(Plugin("Once", pre_filter=lambda *_: raises_from(errors)), plugin, nodes=["bad"])
+    assert wire.filter(of).error
+    wire.filter(of)
+    assert plugin.told == ["p"]
+
+
+def raises_from(errors: list[Exception]) -> None:
+    if errors:
+        raise errors.pop()
+
+
+# The first attempt and the one with all nominated pods; others follow while half of 5 s is left.
+@pytest.mark.parametrize(("most", "attempts", "kept"), [(11, 2, 10), (10, 3, 1), (1, 3, 0)])
+def test_nodes_are_judged_alone_where_that_may_help_and_for_half_of_the_time(
+    most: int, attempts: int, kept: int
+) -> None:
+    """At most so many pods on all nodes together; it takes a second to count them."""
+    asked: list[int] = []
+
+    class Zone:
+        name = "Zone"
+        needs_pods = True
+
+        def __init__(self, handle: Handle) -> None:
+            self.handle = handle
+
+        def filter_nodes(self, state: CycleState, _pod: Any, nodes: Any) -> Sequence[Rejection]:
+            wire.clock.now_s += 1
+            pods = self.handle.pods(state)
+            assert pods is not None
+            asked.append(sum(len(pods.pods_on(name)) for name in nodes.names))
+            full = Status.unschedulable("full")
+            return [Rejection(nodes.everything(), full)] if asked[-1] >= most else []
+
+    names = [f"n{number}" for number in range(10)]
+    waiting = [nominated(pod(f"for-{name}"), name) for name in names]
+    wire = Wire(Zone, nodes=names, pods=waiting, settings={"extender.httpTimeout": "5s"})
+    said = wire.filter(pod())
+    assert len(asked) == attempts
+    assert said.kept == names[:kept]
+    assert said.rejected == dict.fromkeys(names[kept:], "full")
