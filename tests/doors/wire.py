@@ -12,69 +12,61 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final, TypeVar
 
 from tests.doors.still_time import AT_MOST_S, Clock, Loop, passes, time_of
+from tests.doors.wire_building import Options, configuration, wire_application
 from tests.doors.wire_parts import (
     NOT_LEADER,
-    TOKENS,
     Activator,
     Answer,
     Binder,
-    Hang,
     Leader,
     Manifest,
     Nodes,
-    Options,
-    Plugin,
     Pods,
-    Rejects,
-    answers,
     bind_request,
-    configuration,
     grouped,
     names_request,
-    needs,
     node,
     nominated,
     pod,
     preempt_request,
-    raises,
-    rejects,
-    scores,
     uid_of,
     whole_preempt_request,
     whole_request,
 )
+from tests.doors.wire_plugins import (
+    STOPPED,
+    WAIT,
+    Hang,
+    Plugin,
+    Rejects,
+    Steps,
+    answers,
+    needs,
+    raises,
+    rejects,
+    scores,
+)
 
 from kubextend import core
-from kubextend.config import ExtenderConfiguration
-from kubextend.decisions import DecisionReader, ServerFacts
 from kubextend.framework.handle import MAX_POD_BYTES, NO_CLUSTER, ClusterPorts, HeldPod
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, PluginStarts
 from kubextend.server import (
-    Access,
     ApiThreads,
-    Application,
     Health,
     HealthCheck,
-    Limits,
-    TokenFile,
-    application,
-    decision_routes,
-    waiting_pod_routes,
 )
 from kubextend.testing.objects import list_of
 from kubextend.testing.stand_ins import ListedObjects, RecordedEvents
-from kubextend.verbs import Verbs
 from kubextend.verbs.build_verbs import build_verbs, handle_of, memory_of, waiting_pods_of
-from kubextend.verbs.filter_outside_request import looking_again
 
 __all__ = [
     "NOT_LEADER",
     "TOKEN",
+    "WAIT",
     "Activator",
     "Answer",
     "Binder",
@@ -85,6 +77,7 @@ __all__ = [
     "Manifest",
     "Plugin",
     "Rejects",
+    "Steps",
     "Wire",
     "answers",
     "bind_request",
@@ -261,9 +254,10 @@ class Wire:
         self.health = Health(
             [HealthCheck(name, why_not) for name, why_not in conditions],
             [HealthCheck("plugins", limits.breakers.why_not_alive)],
+            lambda: (waiting.close("kubextend is shutting down"), memory.throttle.close()),
         )
         metrics.scrape(waiting.METRICS, lambda: waiting)
-        self.asgi = _application(config, verbs, self.health, self.leader)
+        self.asgi = wire_application(config, verbs, self.health, self.leader)
 
     # What kube-scheduler does.
 
@@ -285,7 +279,7 @@ class Wire:
 
     def post(self, path: str, body: bytes, **headers: str) -> Answer:
         """Send a request and return its answer; ``content_type`` replaces the usual header."""
-        return self.begin(path, body, **headers).answer()
+        return self._call_of(path, body, headers).answer()
 
     def get(self, path: str, *, token: str = TOKEN) -> Answer:
         """Read what people may read, such as ``/decisions?pod=ml/p``."""
@@ -293,10 +287,8 @@ class Wire:
         return Call(self, scope, b"").answer()
 
     def begin(self, path: str, body: bytes, **headers: str) -> Call:
-        """Send a request, and let happen what can happen at this moment without a thread."""
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
-        usual = {"content-type": "application/json", "content-length": str(len(body))}
-        call = Call(self, self._scope("POST", path, usual | given), body)
+        """Send a request, and let happen what can happen at this moment; see ``settle``."""
+        call = self._call_of(path, body, headers)
         self.settle()
         return call
 
@@ -320,6 +312,13 @@ class Wire:
         self._names.remove(name)
         self.nodes.store.apply(_event("DELETED", node(name)))
         self._call(self.verbs.bind.node_deleted, name)
+        self.changed()
+
+    def list_nodes(self, *manifests: Manifest) -> None:
+        """Have the watch break off, and a list show these nodes."""
+        self._names = [each["metadata"]["name"] for each in manifests]
+        self.nodes.store.replace(list_of("Node", manifests))
+        self._call(self.verbs.bind.nodes_listed)
         self.changed()
 
     def show_pod(self, *manifests: Manifest) -> None:
@@ -358,6 +357,10 @@ class Wire:
         self.leader.leads = True
         self.leader.term += 1
 
+    def shut_down(self) -> None:
+        """Let the server begin to end, as after SIGTERM."""
+        self._call(self.health.shut_down)
+
     # Time, threads and what operators see.
 
     def start(self) -> None:
@@ -379,16 +382,24 @@ class Wire:
         self._call(self.verbs.wake_due)
 
     def settle(self) -> None:
-        """Let happen what can happen at this moment without a thread."""
+        """Let happen what can happen at this moment, but for threads that the test stops."""
         self.run(passes())
+        if asyncio.all_tasks(self.loop):
+            self.until(self._is_idle)
 
     def until(self, fulfilled: Callable[[], object]) -> None:
         """Wait until threads have made something true, while time stands still."""
         late_s = _REAL_S() + AT_MOST_S
         while not fulfilled():
             assert _REAL_S() < late_s, f"not true after {AT_MOST_S:g} s"
-            self.settle()
             time.sleep(_TURN_OF_THREADS_S)
+            self.run(passes())
+
+    def _is_idle(self) -> bool:
+        """Return whether no thread works on a request but those that the test stops."""
+        pools = ("verb", "binding")
+        busy = sum(self.metric("kubextend_threads_busy", pool=pool) for pool in pools)
+        return busy + self._workers.use().busy <= STOPPED.threads
 
     def run(self, work: Coroutine[Any, Any, _T] | asyncio.Task[_T]) -> _T:
         """Run a coroutine on the loop of the application, while time stands still."""
@@ -421,6 +432,11 @@ class Wire:
             work(*args)
         self.settle()
 
+    def _call_of(self, path: str, body: bytes, headers: Mapping[str, str]) -> Call:
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        usual = {"content-type": "application/json", "content-length": str(len(body))}
+        return Call(self, self._scope("POST", path, usual | given), body)
+
     def _nodes_request(self, of: Manifest, names: Names, whole: Whole) -> bytes:
         if whole is not None:
             return whole_request(of, whole)
@@ -433,37 +449,6 @@ class Wire:
         fixed = {"type": "http", "http_version": "1.1", "scheme": "http", "root_path": ""}
         asked = {"method": method, "path": f"{prefix}{where}", "query_string": query.encode()}
         return {**fixed, **asked, "headers": raw, "client": ("127.0.0.1", 1), "server": None}
-
-
-def _application(
-    config: ExtenderConfiguration, verbs: Verbs, health: Health, leader: Leader | None
-) -> Application:
-    access = Access(tokens=TokenFile(TOKENS))
-    conditions, path = verbs.readiness.conditions.items(), config.server.path
-    facts = ServerFacts(
-        verbs.profiles,
-        config.verbs,
-        lambda: {name: why for name, why_not in conditions if (why := why_not())},
-        verbs.limits.breakers.health,
-        "",
-        config.sha256,
-        lambda: None,
-        lambda _uid: "",
-        lambda: 0.0 if leader is None else leader.leads_since_s,
-    )
-    most_s = config.extender.http_timeout.seconds
-    look_again, in_time = looking_again(verbs.limits, most_s), partial(verbs.limits.within, most_s)
-    reader = DecisionReader(verbs.decisions, verbs.waiting_pods, facts, look_again, in_time)
-    return application(
-        verbs,
-        health,
-        path=path,
-        limits=Limits(config.server.max_body_bytes, config.server.max_in_flight_bytes),
-        more_routes=[
-            *waiting_pod_routes(verbs.waiting_pods, access, verbs.metrics, path=path),
-            *decision_routes(reader, access, verbs.metrics, path=path),
-        ],
-    )
 
 
 def _event(kind: str, manifest: Manifest) -> bytes:

@@ -4,25 +4,18 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel
-from tests.doors.still_time import AT_MOST_S
+from tests.doors.wire_plugins import stop_here
 
 from kubextend import core
-from kubextend.config import ExtenderConfiguration, parse
 from kubextend.errors import ClusterError
-from kubextend.framework import Rejection, Status
-from kubextend.framework.handle import Handle
-from kubextend.framework.known_plugins import KnownPlugins
-from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.testing import node_manifest, pod_manifest
+from kubextend.testing.objects import pod_of
 
 Manifest = Mapping[str, Any]
 
 NOT_LEADER: Final = "this replica does not lead"
-TOKENS: Final = Path(__file__).with_name("tokens.txt")
 
 
 # Objects of the cluster.
@@ -94,100 +87,6 @@ def bind_request(of: Manifest, to: str) -> bytes:
     return json.dumps({**names, "PodUID": metadata["uid"], "Node": to}).encode()
 
 
-# Plugins.
-
-
-class Plugin:
-    """A plugin with the methods of the framework that a test gives it, such as ``filter``."""
-
-    def __init__(
-        self, name: str = "P", *, needs_pods: bool = False, **methods: Callable[..., Any]
-    ) -> None:
-        self.name = name
-        self.needs_pods = needs_pods
-        for method, does in methods.items():
-            setattr(self, method, does)
-
-
-def raises(error: BaseException) -> Callable[..., Any]:
-    """Return a method that raises an error."""
-
-    def call(*_: object) -> Any:
-        raise error
-
-    return call
-
-
-def answers(answer: Any) -> Callable[..., Any]:
-    """Return a method that returns the same answer at each call."""
-    return lambda *_: answer
-
-
-class Rejects(Plugin):
-    """A filter that rejects the nodes of some names, which a test may change.
-
-    Attributes:
-        names: the names.
-        told: the names of the pods of which PostFilter was told that they fit nowhere.
-        asked: how often the filter was called, for one node each.
-    """
-
-    def __init__(self, names: Iterable[str], status: Status, name: str) -> None:
-        self.names = set(names)
-        self.told: list[str] = []
-        self.asked = 0
-        self._status = status
-        super().__init__(name, filter=self._filter, post_filter=self._post_filter)
-
-    def _filter(self, _state: object, _pod: core.Pod, at: core.NodeInfo) -> Status | None:
-        self.asked += 1
-        return self._status if at.name in self.names else None
-
-    def _post_filter(self, _state: object, of: core.Pod, _rejections: object) -> None:
-        self.told.append(of.name)
-
-
-def rejects(
-    *names: str, reason: str = "its name", unresolvable: bool = False, name: str = "Rejects"
-) -> Rejects:
-    """Return a filter that rejects the nodes of these names."""
-    return Rejects(
-        names, Status.unresolvable(reason) if unresolvable else Status.unschedulable(reason), name
-    )
-
-
-def needs(
-    label: str = "rdma", reason: str = "no rdma", *, unresolvable: bool = True, name: str = "Needs"
-) -> Plugin:
-    """Return a filter of all nodes at once that rejects nodes without a label."""
-    status = Status.unresolvable(reason) if unresolvable else Status.unschedulable(reason)
-    return Plugin(
-        name, filter_nodes=lambda _state, _pod, nodes: [Rejection(~nodes.matches(label), status)]
-    )
-
-
-def scores(name: str = "Scores", **points: int) -> Plugin:
-    """Return a plugin that scores nodes by name; other nodes have the score 0."""
-    return Plugin(name, score=lambda _state, _pod, at: points.get(at.name, 0))
-
-
-class Hang:
-    """A method of a plugin that hangs until the test ends; see the fixture ``hang``.
-
-    Attributes:
-        calls: how many calls have begun.
-        over: once set, every call returns.
-    """
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.over = threading.Event()
-
-    def __call__(self, *_: object) -> None:
-        self.calls += 1
-        assert self.over.wait(AT_MOST_S), "the test did not let its plugin go"
-
-
 # Stand-ins for the cluster.
 
 
@@ -208,14 +107,14 @@ class Pods:
     """The watched pods, and those that ``GET`` of the Kubernetes API finds.
 
     Attributes:
-        unwatched: pods that only the API knows yet, by namespace and name.
+        unwatched: pods that only the API knows yet.
         reads: how often the API was asked.
         down: the error that the API answers; None: it answers.
     """
 
     store: core.PodStore
     synced: bool = True
-    unwatched: dict[tuple[str, str], core.Pod] = field(default_factory=dict)
+    unwatched: list[Manifest] = field(default_factory=list)
     reads: int = 0
     down: ClusterError | None = None
 
@@ -223,7 +122,10 @@ class Pods:
         self.reads += 1
         if self.down is not None:
             raise self.down
-        return self.unwatched.get((namespace, name)) or self.store.by_name(namespace, name)
+        for each in self.unwatched:
+            if (each["metadata"]["namespace"], each["metadata"]["name"]) == (namespace, name):
+                return pod_of(each)
+        return self.store.by_name(namespace, name)
 
 
 @dataclass
@@ -257,6 +159,8 @@ class Binder:
         bound: the node of each bound pod, by the pod's UID.
         annotations: what the Bindings annotated pods with, by the pod's UID.
         timeouts_s: the time that each call had.
+        between: if set, the API refuses the first attempt of each call, this is called, and the
+            call tries again.
     """
 
     error: BaseException | None = None
@@ -265,6 +169,7 @@ class Binder:
     bound: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, dict[str, str]] = field(default_factory=dict)
     timeouts_s: list[float | None] = field(default_factory=list)
+    between: Callable[[], object] | None = None
 
     def __post_init__(self) -> None:
         self.gate.set()
@@ -282,9 +187,13 @@ class Binder:
     ) -> None:
         self.began += 1
         self.timeouts_s.append(timeout_s)
-        assert self.gate.wait(AT_MOST_S), "the test did not let the Kubernetes API answer"
+        stop_here(self.gate)
         if why := why_not():
             raise ClusterError(why)
+        if self.between is not None:
+            self.between()
+            if why := why_not():
+                raise ClusterError(why)
         if self.error is not None:
             raise self.error
         self.bound[uid] = node
@@ -346,60 +255,3 @@ class Answer:
         """The UIDs of the victims by each node that may be preempted."""
         left = self.json["NodeNameToMetaVictims"]
         return {name: [each["UID"] for each in victims["Pods"]] for name, victims in left.items()}
-
-
-# The configuration.
-
-
-@dataclass(frozen=True)
-class Options:
-    weights: Mapping[str, int]
-    args: Mapping[str, Mapping[str, Any]]
-    ignored: frozenset[str]
-
-    def profile(self, scheduler_name: str, plugins: Sequence[Any]) -> dict[str, Any]:
-        names = [each.name for each in plugins]
-        enabled = [{"name": name, "weight": self.weights.get(name, 1)} for name in names]
-        configs = [
-            {"name": name, "args": dict(self.args.get(name, {}))}
-            | ({"failurePolicy": "Ignore"} if name in self.ignored else {})
-            for name in names
-        ]
-        return {
-            "schedulerName": scheduler_name,
-            "plugins": {"multiPoint": {"enabled": enabled}},
-            "pluginConfig": configs,
-        }
-
-
-class _Given(RegisteredPlugin):
-    """A plugin that the test has made: ``plugin_class`` is the instance."""
-
-    @property
-    def args_model(self) -> None:
-        return None
-
-    def make(self, args: BaseModel | None, handle: Handle) -> Any:
-        return self.plugin_class
-
-
-def configuration(
-    profiles: Mapping[str, Sequence[Any]],
-    options: Options,
-    settings: Mapping[str, Any],
-    *,
-    cluster: bool,
-) -> ExtenderConfiguration:
-    all_of_them = [plugin for plugins in profiles.values() for plugin in plugins]
-    known = {
-        each.name: (RegisteredPlugin if isinstance(each, type) else _Given)(each.name, each)
-        for each in all_of_them
-    }
-    tree = {
-        "apiVersion": "kubextend.dev/v1alpha1",
-        "kind": "ExtenderConfiguration",
-        **({"cluster": {}} if cluster else {}),
-        "server": {key: {"tokenFile": str(TOKENS)} for key in ("waitingPods", "decisions")},
-        "profiles": [options.profile(name, plugins) for name, plugins in profiles.items()],
-    }
-    return parse(tree, known=KnownPlugins.of(known, "the test"), overrides=settings)

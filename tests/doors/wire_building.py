@@ -1,0 +1,115 @@
+"""Builds the configuration and the application of a Wire from the plugins of a test."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel
+from tests.doors.wire_parts import Leader
+
+from kubextend.config import ExtenderConfiguration, parse
+from kubextend.decisions import DecisionReader, ServerFacts
+from kubextend.framework.handle import Handle
+from kubextend.framework.known_plugins import KnownPlugins
+from kubextend.framework.registered_plugin import RegisteredPlugin
+from kubextend.server import (
+    Access,
+    Application,
+    Health,
+    Limits,
+    TokenFile,
+    application,
+    decision_routes,
+    waiting_pod_routes,
+)
+from kubextend.verbs import Verbs
+from kubextend.verbs.filter_outside_request import looking_again
+
+TOKENS: Final = Path(__file__).with_name("tokens.txt")
+
+
+@dataclass(frozen=True)
+class Options:
+    weights: Mapping[str, int]
+    args: Mapping[str, Mapping[str, Any]]
+    ignored: frozenset[str]
+
+    def profile(self, scheduler_name: str, plugins: Sequence[Any]) -> dict[str, Any]:
+        names = [each.name for each in plugins]
+        enabled = [{"name": name, "weight": self.weights.get(name, 1)} for name in names]
+        configs = [
+            {"name": name, "args": dict(self.args.get(name, {}))}
+            | ({"failurePolicy": "Ignore"} if name in self.ignored else {})
+            for name in names
+        ]
+        return {
+            "schedulerName": scheduler_name,
+            "plugins": {"multiPoint": {"enabled": enabled}},
+            "pluginConfig": configs,
+        }
+
+
+class _Given(RegisteredPlugin):
+    """A plugin that the test has made: ``plugin_class`` is the instance."""
+
+    @property
+    def args_model(self) -> None:
+        return None
+
+    def make(self, args: BaseModel | None, handle: Handle) -> Any:
+        return self.plugin_class
+
+
+def configuration(
+    profiles: Mapping[str, Sequence[Any]],
+    options: Options,
+    settings: Mapping[str, Any],
+    *,
+    cluster: bool,
+) -> ExtenderConfiguration:
+    all_of_them = [plugin for plugins in profiles.values() for plugin in plugins]
+    known = {
+        each.name: (RegisteredPlugin if isinstance(each, type) else _Given)(each.name, each)
+        for each in all_of_them
+    }
+    tree = {
+        "apiVersion": "kubextend.dev/v1alpha1",
+        "kind": "ExtenderConfiguration",
+        **({"cluster": {}} if cluster else {}),
+        "server": {key: {"tokenFile": str(TOKENS)} for key in ("waitingPods", "decisions")},
+        "profiles": [options.profile(name, plugins) for name, plugins in profiles.items()],
+    }
+    return parse(tree, known=KnownPlugins.of(known, "the test"), overrides=settings)
+
+
+def wire_application(
+    config: ExtenderConfiguration, verbs: Verbs, health: Health, leader: Leader | None
+) -> Application:
+    access = Access(tokens=TokenFile(TOKENS))
+    conditions, path = verbs.readiness.conditions.items(), config.server.path
+    facts = ServerFacts(
+        verbs.profiles,
+        config.verbs,
+        lambda: {name: why for name, why_not in conditions if (why := why_not())},
+        verbs.limits.breakers.health,
+        "",
+        config.sha256,
+        lambda: None,
+        lambda _uid: "",
+        lambda: 0.0 if leader is None else leader.leads_since_s,
+    )
+    most_s = config.extender.http_timeout.seconds
+    look_again, in_time = looking_again(verbs.limits, most_s), partial(verbs.limits.within, most_s)
+    reader = DecisionReader(verbs.decisions, verbs.waiting_pods, facts, look_again, in_time)
+    return application(
+        verbs,
+        health,
+        path=path,
+        limits=Limits(config.server.max_body_bytes, config.server.max_in_flight_bytes),
+        more_routes=[
+            *waiting_pod_routes(verbs.waiting_pods, access, verbs.metrics, path=path),
+            *decision_routes(reader, access, verbs.metrics, path=path),
+        ],
+    )
