@@ -6,7 +6,6 @@ alone: no test waits for anything but threads that work.
 """
 
 import asyncio
-import json
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -304,15 +303,19 @@ class Wire:
             name = manifest["metadata"]["name"]
             is_new = name not in self._names
             self._names += [name] if is_new else []
-            self.nodes.store.apply(_event("ADDED" if is_new else "MODIFIED", manifest))
+            self.nodes.show(manifest, "ADDED" if is_new else "MODIFIED")
         self.changed()
 
     def gone_node(self, name: str) -> None:
         """Have the watch show that a node is deleted."""
-        self._names.remove(name)
-        self.nodes.store.apply(_event("DELETED", node(name)))
-        self._call(self.verbs.bind.node_deleted, name)
+        self.delete_node_in_the_watch(name)
         self.changed()
+
+    def delete_node_in_the_watch(self, name: str) -> None:
+        """Have the watch show that a node is deleted, in the middle of a plugin's method."""
+        self._names.remove(name)
+        self.nodes.show(node(name), "DELETED")
+        self.verbs.bind.node_deleted(name)
 
     def list_nodes(self, *manifests: Manifest) -> None:
         """Have the watch break off, and a list show these nodes."""
@@ -325,7 +328,7 @@ class Wire:
         """Have the watch show new or changed pods."""
         for manifest in manifests:
             is_new = self.pods.store.get(uid_of(manifest)) is None
-            self.pods.store.apply(_event("ADDED" if is_new else "MODIFIED", manifest))
+            self.pods.show(manifest, "ADDED" if is_new else "MODIFIED")
             if manifest["spec"].get("nodeName"):
                 self._call(self.verbs.forget, uid_of(manifest))
         self.changed()
@@ -336,9 +339,13 @@ class Wire:
 
     def gone_pod(self, of: Manifest) -> None:
         """Have the watch show that a pod is deleted."""
-        self.pods.store.apply(_event("DELETED", of))
-        self._call(self.verbs.pod_deleted, uid_of(of))
+        self.delete_in_the_watch(of)
         self.changed()
+
+    def delete_in_the_watch(self, of: Manifest) -> None:
+        """Have the watch show that a pod is deleted, in the middle of a plugin's method."""
+        self.pods.show(of, "DELETED")
+        self.verbs.pod_deleted(uid_of(of))
 
     def changed(self) -> None:
         """Let the verbs hear that watched objects have changed."""
@@ -449,10 +456,6 @@ class Wire:
         fixed = {"type": "http", "http_version": "1.1", "scheme": "http", "root_path": ""}
         asked = {"method": method, "path": f"{prefix}{where}", "query_string": query.encode()}
         return {**fixed, **asked, "headers": raw, "client": ("127.0.0.1", 1), "server": None}
-
-
-def _event(kind: str, manifest: Manifest) -> bytes:
-    return json.dumps({"type": kind, "object": manifest}).encode()
 
 
 def _end(loop: asyncio.AbstractEventLoop, limits: PluginLimits, workers: ApiThreads) -> None:

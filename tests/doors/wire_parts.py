@@ -101,6 +101,10 @@ class Nodes:
     def age_s(self) -> float | None:
         return self.old_s
 
+    def show(self, manifest: Manifest, kind: str = "ADDED") -> None:
+        """Apply an event of the watch, of which the verbs do not hear yet."""
+        self.store.apply(json.dumps({"type": kind, "object": manifest}).encode())
+
 
 @dataclass
 class Pods:
@@ -117,6 +121,10 @@ class Pods:
     unwatched: list[Manifest] = field(default_factory=list)
     reads: int = 0
     down: ClusterError | None = None
+
+    def show(self, manifest: Manifest, kind: str = "ADDED") -> None:
+        """Apply an event of the watch, of which the verbs do not hear yet."""
+        self.store.apply(json.dumps({"type": kind, "object": manifest}).encode())
 
     def get(self, namespace: str, name: str) -> core.Pod | None:
         self.reads += 1

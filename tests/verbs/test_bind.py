@@ -244,14 +244,11 @@ def test_a_held_pod_is_bound_only_to_a_node_that_is_still_there(happens: str) ->
 def test_a_node_that_goes_in_the_middle_of_a_step_gets_no_binding(step: str, happens: str) -> None:
     plugin = Steps("pre_filter", "reserve", "permit", "pre_bind")
     wire = Wire(plugin, nodes=[n(), node("other")], pods=[P])
-    store = wire.nodes.store
 
     def go() -> None:
-        # As the thread of the watch does it.
-        for kind, of in [("DELETED", n()), ("ADDED", n("2"))][: 1 + (happens == "recreated")]:
-            store.apply(json.dumps({"type": kind, "object": of}).encode())
-        if step != "pre_filter":
-            wire.verbs.bind.node_deleted("n")
+        wire.delete_node_in_the_watch("n")
+        if happens == "recreated":
+            wire.nodes.show(n("2"))
 
     plugin.on[step] = go
     assert wire.bind(P, "n").error in {DELETED, NOT_KNOWN}
