@@ -8,6 +8,9 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+
+# Before kubextend, whose functions take ``time.monotonic`` as a default.
+import tests.doors.clocks  # noqa: F401
 from hypothesis import HealthCheck, settings
 
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

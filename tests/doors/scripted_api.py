@@ -1,0 +1,249 @@
+"""A Kubernetes API of nodes and pods on loopback, with faults that a test asks for.
+
+The server follows the API's published conventions (list, continue, watch, bookmarks, Status), not
+the code under test.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections import Counter, deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from tests.doors.clocks import wait_for_bytes
+from tests.doors.scripted_requests import COMPLETED, Fault, Object, Request
+
+
+@dataclass
+class ScriptedApi:
+    """A Kubernetes API that keeps nodes with their history, pods, a lease, counters and faults.
+
+    ``faults[kind]`` holds the faults for the next requests of a kind (list, watch, bind, get,
+    patch, event, lease), one for each request. A fault answers and returns True, or returns False
+    to let the request pass.
+    """
+
+    nodes: dict[str, Object] = field(default_factory=dict)
+    pods: dict[str, Object] = field(default_factory=dict)
+    lease: Object | None = None
+    faults: dict[str, deque[Fault]] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    requests: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
+    times: list[tuple[str, float]] = field(default_factory=list)
+    watch_s: float | None = None
+    latency_s: float = 0.0
+    token: str | None = None
+    version: int = 100
+    oldest: int = 100
+    history: list[tuple[int, str, Object]] = field(default_factory=list)
+    silent: bool = False
+    events: list[Object] = field(default_factory=list)
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        self.changed = threading.Condition()
+        self._server: _Server | None = None
+        self._sockets: set[socket.socket] = set()
+        self._epoch = 0
+        if not self.port:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                self.port = probe.getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def up(self) -> None:
+        api = self
+
+        class Handler(Request):
+            server_api = api
+
+        self._server = _Server(("127.0.0.1", self.port), Handler)
+        self._server.thread.start()
+
+    def down(self) -> None:
+        """Stop the API as if its process were gone: refuse and reset connections."""
+        server, self._server = self._server, None
+        with self.changed:
+            self._epoch += 1
+            self.changed.notify_all()
+        if server is None:
+            return
+        server.shutdown()
+        server.thread.join()
+        for connection in list(self._sockets):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        server.server_close()
+
+    def fail(self, kind: str, *faults: Fault) -> None:
+        self.faults.setdefault(kind, deque()).extend(faults)
+
+    def put_node(self, name: str, **labels: str) -> None:
+        with self.changed:
+            self.version += 1
+            event = "MODIFIED" if name in self.nodes else "ADDED"
+            node = _node(name, self.version, labels)
+            self.nodes[name] = node
+            self.history.append((self.version, event, node))
+            self.changed.notify_all()
+
+    def delete_node(self, name: str) -> None:
+        with self.changed:
+            self.version += 1
+            node = self.nodes.pop(name)
+            node = _node(name, self.version, node["metadata"]["labels"])
+            self.history.append((self.version, "DELETED", node))
+            self.changed.notify_all()
+
+    def bookmark(self) -> None:
+        """Send every watch of nodes a bookmark, as when only other objects have changed."""
+        with self.changed:
+            self.version += 1
+            mark = {
+                "kind": "Node",
+                "apiVersion": "v1",
+                "metadata": {"resourceVersion": str(self.version)},
+            }
+            self.history.append((self.version, "BOOKMARK", mark))
+            self.changed.notify_all()
+
+    def compact(self) -> None:
+        """Forget versions before now: a new watch from an old one gets 410; open watches go on."""
+        with self.changed:
+            self.version += 1
+            self.oldest = self.version
+
+    def end_watches(self) -> None:
+        with self.changed:
+            self._epoch += 1
+            self.changed.notify_all()
+
+    def put_pod(
+        self, name: str, uid: str, node: str | None = None, phase: str = "Pending", **metadata: Any
+    ) -> None:
+        with self.changed:
+            self.version += 1
+            event = "MODIFIED" if name in self.pods else "ADDED"
+            if phase in {"Succeeded", "Failed"}:
+                # For a watch that does not select such a pod; one that does gets ADDED instead.
+                event = "DELETED"
+            named = {"name": name, "namespace": "default", "uid": uid}
+            pod = {
+                "kind": "Pod",
+                "apiVersion": "v1",
+                "metadata": named | {"resourceVersion": str(self.version)} | metadata,
+                "spec": {"nodeName": node} if node else {},
+                "status": {"phase": phase},
+            }
+            self.pods[name] = pod
+            self.history.append((self.version, event, pod))
+            self.changed.notify_all()
+
+    def put_gated_pod(self, name: str, gates: list[str], **spec: Any) -> None:
+        """Create a pod with scheduling gates, created one second after the pod before."""
+        created = f"2030-01-01T00:00:{len(self.pods) % 60:02}Z"
+        with self.changed:
+            self.put_pod(name, f"uid-{name}", generation=1, creationTimestamp=created)
+            pod = self.pods[name]
+            pod["spec"] |= spec | {"schedulingGates": [{"name": gate} for gate in gates]}
+            self._set_reason(pod, "SchedulingGated")
+
+    def bind_pod(self, name: str, node: str = "n1") -> None:
+        with self.changed:
+            self.pods[name]["spec"]["nodeName"] = node
+            self._changed_pod(self.pods[name])
+
+    def park_pod(self, name: str) -> None:
+        """Mark a pod Unschedulable, as kube-scheduler does when it finds no node."""
+        with self.changed:
+            self._set_reason(self.pods[name], "Unschedulable")
+            self._changed_pod(self.pods[name])
+
+    def released_pods(self) -> list[str]:
+        """Return the names of the pods that have no gate and no node."""
+        with self.changed:
+            specs = {name: pod["spec"] for name, pod in self.pods.items()}
+        return [
+            name
+            for name, spec in specs.items()
+            if not spec.get("schedulingGates") and not spec.get("nodeName")
+        ]
+
+    def _set_reason(self, pod: Object, reason: str) -> None:
+        condition = {"type": "PodScheduled", "status": "False", "reason": reason}
+        pod["status"]["conditions"] = [condition]
+
+    def _changed_pod(self, pod: Object) -> None:
+        """Give a changed pod a new version, and send the change to the watches."""
+        self.version += 1
+        pod["metadata"]["resourceVersion"] = str(self.version)
+        copied = json.loads(json.dumps(pod))
+        self.history.append((self.version, "MODIFIED", copied))
+        self.changed.notify_all()
+
+    def delete_pod(self, name: str) -> None:
+        with self.changed:
+            self.version += 1
+            pod = self.pods.pop(name)
+            metadata = pod["metadata"] | {"resourceVersion": str(self.version)}
+            self.history.append((self.version, "DELETED", pod | {"metadata": metadata}))
+            self.changed.notify_all()
+
+    def listed(self, collection: str, selector: str = "") -> list[Object]:
+        if collection == "nodes":
+            return [self.nodes[name] for name in sorted(self.nodes)]
+        pods = [self.pods[name] for name in sorted(self.pods)]
+        if selector == COMPLETED:
+            return [pod for pod in pods if pod["status"]["phase"] == "Succeeded"]
+        if "spec.nodeName=," in selector:
+            pods = [pod for pod in pods if not pod["spec"].get("nodeName")]
+        return [pod for pod in pods if pod["status"]["phase"] not in {"Succeeded", "Failed"}]
+
+
+def _node(name: str, version: int, labels: dict[str, str]) -> Object:
+    return {
+        "kind": "Node",
+        "apiVersion": "v1",
+        "metadata": {
+            "name": name,
+            "uid": f"uid-{name}",
+            "resourceVersion": str(version),
+            "labels": labels,
+        },
+        "spec": {},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
+    }
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 512
+    allow_reuse_address = True
+    is_ending = False
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(address, handler)
+        self.thread = threading.Thread(target=self.serve_forever, name="scripted-api", daemon=True)
+
+    def serve_forever(self, poll_interval: float = 0.0) -> None:
+        """Answer connections; waits in a way that a skipping time can see."""
+        del poll_interval
+        while not self.is_ending:
+            wait_for_bytes(self.socket)
+            self._handle_request_noblock()  # type: ignore[attr-defined]
+
+    def shutdown(self) -> None:
+        self.is_ending = True
+        self.socket.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, *_: object) -> None:
+        """Ignore clients that go away, as the tests have such clients."""
