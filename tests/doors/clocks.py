@@ -3,7 +3,8 @@
 ``skipping`` gives the threads that begin inside of it a time of their own. This time stands still
 while any of them has something to do. When all of them wait, ``SkippingTime`` moves it to the end
 of the shortest wait: minutes pass at once, and a busy machine changes nothing. Waits are those for
-a ``threading.Condition`` (hence ``Event`` and executors), ``time.sleep``, and reads of sockets.
+a ``threading.Condition`` (hence ``Event`` and executors), ``time.sleep``, ``Thread.join``, reads of
+sockets, and the timers of event loops.
 
 ``tests/conftest.py`` imports this module before kubextend, because functions bind
 ``time.monotonic`` as a default argument when their module is imported.
@@ -15,6 +16,7 @@ import asyncio
 import queue
 import random
 import select
+import selectors
 import socket
 import sys
 import threading
@@ -27,6 +29,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
+    Source = socket.socket | selectors.EpollSelector
+
 _T = TypeVar("_T")
 
 AT_MOST_S: Final = 60.0
@@ -38,6 +42,7 @@ _real_condition = threading.Condition
 _real_join = threading.Thread.join
 _real_simple_queue = queue.SimpleQueue
 _real_readinto = socket.SocketIO.readinto
+_real_select = selectors.EpollSelector.select
 _active: SkippingTime | None = None
 
 
@@ -46,13 +51,13 @@ class _Waiter:
 
     Attributes:
         until_s: the end of the wait.
-        sock: what the thread reads; None: it waits to be notified.
+        source: what the thread reads; None: it waits to be notified.
         is_late: whether the wait has ended because its time is over.
     """
 
-    def __init__(self, until_s: float = inf, sock: socket.socket | None = None) -> None:
+    def __init__(self, until_s: float = inf, source: Source | None = None) -> None:
         self.until_s = until_s
-        self.sock = sock
+        self.source = source
         self.is_done = self.is_late = False
         self._ended = threading.Lock()
         self._ended.acquire()
@@ -70,24 +75,25 @@ class _Waiter:
         self._ended.acquire()
 
     def is_idle(self) -> bool:
-        return not self.is_done and not (self.sock is not None and _is_readable(self.sock))
+        return not self.is_done and not (self.source is not None and _is_readable(self.source))
 
 
 class _Reader(_Waiter):
     """A thread that waits for bytes of a socket; a byte on ``_wake`` ends the wait."""
 
-    def __init__(self, until_s: float, sock: socket.socket) -> None:
-        super().__init__(until_s, sock)
+    def __init__(self, until_s: float, source: Source) -> None:
+        super().__init__(until_s, source)
         self._wake, self._woken = socket.socketpair()
 
     def release(self) -> None:
         self.is_done = True
-        self._wake.send(b".")
+        with suppress(OSError):
+            self._wake.send(b".")
 
     def block(self) -> None:
-        assert self.sock is not None
+        assert self.source is not None
         with self._wake, self._woken:
-            _poll(None, self.sock, self._woken)
+            _poll(None, self.source, self._woken)
 
 
 class _Joiner(_Waiter):
@@ -105,16 +111,16 @@ class _Joiner(_Waiter):
         return not self.is_done and self._other.is_alive()
 
 
-def _poll(milliseconds: int | None, *sockets: socket.socket) -> bool:
+def _poll(milliseconds: int | None, *sources: Source) -> bool:
     poller = select.poll()
-    for each in sockets:
+    for each in sources:
         poller.register(each, select.POLLIN)
     return bool(poller.poll(milliseconds))
 
 
-def _is_readable(sock: socket.socket) -> bool:
+def _is_readable(source: Source) -> bool:
     try:
-        return bool(getattr(sock, "pending", int)()) or _poll(0, sock)
+        return bool(getattr(source, "pending", int)()) or _poll(0, source)
     except (OSError, ValueError):
         return True
 
@@ -253,19 +259,23 @@ def _sleep(seconds: float) -> None:
         _active.wait(_Waiter(_active.now_s + seconds))
 
 
-def wait_for_bytes(sock: socket.socket) -> None:
-    """Wait until a socket can be read; TimeoutError: its timeout was over first."""
-    limit_s = sock.gettimeout()
+def wait_until_readable(source: Source, limit_s: float | None = None) -> bool:
+    """Wait until a socket or a selector can be read; return False if time is over first."""
     if (time_now := _active) is None:
-        _poll(None if limit_s is None else int(limit_s * 1000), sock)
-    elif not _is_readable(sock):
-        until_s = inf if limit_s is None else time_now.now_s + limit_s
-        if time_now.is_driven_here():
-            is_late = not time_now.wait_here(lambda: _is_readable(sock), until_s)
-        else:
-            is_late = not time_now.wait(_Reader(until_s, sock))
-        if is_late and not _is_readable(sock):
-            raise TimeoutError
+        return _poll(None if limit_s is None else int(limit_s * 1000), source)
+    if _is_readable(source):
+        return True
+    until_s = inf if limit_s is None else time_now.now_s + limit_s
+    if time_now.is_driven_here():
+        return time_now.wait_here(lambda: _is_readable(source), until_s)
+    return time_now.wait(_Reader(until_s, source)) or _is_readable(source)
+
+
+def _select(self: selectors.EpollSelector, timeout: float | None = None) -> Any:
+    if _active is not None and (timeout is None or timeout > 0):
+        wait_until_readable(self, timeout)
+        timeout = 0
+    return _real_select(self, timeout)
 
 
 def _join(self: threading.Thread, timeout: float | None = None) -> None:
@@ -280,8 +290,9 @@ def _join(self: threading.Thread, timeout: float | None = None) -> None:
 
 
 def _readinto(self: socket.SocketIO, buffer: Any) -> int | None:
-    if _active is not None:
-        wait_for_bytes(self._sock)  # type: ignore[attr-defined]
+    sock = self._sock  # type: ignore[attr-defined]
+    if _active is not None and not wait_until_readable(sock, sock.gettimeout()):
+        raise TimeoutError
     return _real_readinto(self, buffer)
 
 
@@ -314,6 +325,7 @@ def skipping() -> Iterator[SkippingTime]:
             (threading, "Condition", _Condition),
             (threading.Thread, "join", _join),
             (socket.SocketIO, "readinto", _readinto),
+            (selectors.EpollSelector, "select", _select),
             (random, "Random", _Latest),
         ):
             changes.callback(setattr, owner, name, getattr(owner, name))

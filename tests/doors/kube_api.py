@@ -27,6 +27,8 @@ from tests.doors.clocks import (
 from tests.doors.scripted_api import ScriptedApi
 from tests.doors.scripted_requests import (
     Request,
+    erring_event,
+    garbled,
     gone_event,
     lost_answer,
     lost_request,
@@ -35,7 +37,8 @@ from tests.doors.scripted_requests import (
 )
 
 from kubextend import app, config
-from kubextend.cluster import connect
+from kubextend.cluster import Binder, connect, follow_nodes, follow_pending_pods, follow_pods
+from kubextend.core import NodeStore, PodStore
 from kubextend.discovery import known_plugins
 
 if TYPE_CHECKING:
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AT_MOST_S",
+    "Binds",
+    "Follower",
     "Held",
     "Request",
     "Running",
@@ -52,7 +57,10 @@ __all__ = [
     "SkippingTime",
     "configuration",
     "connect",
+    "erring_event",
     "eventually",
+    "following",
+    "garbled",
     "gone_event",
     "lost_answer",
     "lost_request",
@@ -122,6 +130,137 @@ def configuration(kubeconfig: Path, *profiles: Any, **sections: Any) -> dict[str
         "profiles": [*profiles],
         **sections,
     }
+
+
+class Follower:
+    """The nodes or pods of the API as kubextend keeps them.
+
+    Attributes:
+        told: what the rest of kubextend is told, such as ``"deleted uid-1"``, in order.
+        awaited: the UIDs of the pods that Permit holds.
+        fails: whether those who are told raise an error.
+    """
+
+    def __init__(self, kubeconfig: Path, what: str, max_pod_bytes: int = 1 << 20) -> None:
+        self.told: list[str] = []
+        self.changes: list[list[str]] = []
+        self.awaited: set[str] = set()
+        self.fails = False
+        api = connect(str(kubeconfig))
+        self._reflector: Any
+        if what == "nodes":
+            self._reflector = follow_nodes(
+                api,
+                NodeStore(),
+                self._changed,
+                on_deleted=lambda name: self._tell(f"deleted {name}"),
+                on_listed=lambda: self._tell(f"listed {' '.join(self.names())}"),
+            )
+        elif what == "pods":
+            self._reflector = follow_pods(
+                api,
+                PodStore(max_pod_bytes=max_pod_bytes),
+                self._changed,
+                awaited=lambda: self.awaited,
+                on_deleted=lambda uid: self._tell(f"deleted {uid}"),
+                on_bound=lambda uid: self._tell(f"bound {uid}"),
+            )
+        else:
+            self._reflector = follow_pending_pods(
+                api,
+                on_list=lambda pods: self._tell(f"listed {' '.join(pod.name for pod in pods)}"),
+                on_pod=lambda pod: self._tell(f"seen {pod.name}"),
+                on_gone=lambda uid: self._tell(f"gone {uid}"),
+            )
+
+    def start(self) -> None:
+        self._reflector.start()
+
+    def stop(self) -> None:
+        self._reflector.stop()
+
+    @property
+    def synced(self) -> bool:
+        return bool(self._reflector.synced)
+
+    @property
+    def error(self) -> str:
+        """The error of the last list or watch that failed; empty once a watch has succeeded."""
+        return self._reflector.last_error or ""
+
+    @property
+    def age_s(self) -> float | None:
+        """Seconds since the API has sent anything; None: it has not."""
+        age_s: float | None = self._reflector.age_s()
+        return age_s
+
+    def count(self, what: str) -> int:
+        """Return the number of lists, watches, events or failures that is on ``/metrics``."""
+        return int(getattr(self._reflector.stats, what))
+
+    def names(self) -> list[str]:
+        store = self._reflector.store
+        if isinstance(store, NodeStore):
+            return sorted(store.nodes().names)
+        return sorted(pod.name for pod in store.pods())
+
+    def labels(self, key: str) -> dict[str, str | None]:
+        """Return the value of a label of each node."""
+        nodes = self._reflector.store.nodes()
+        return dict(zip(nodes.names, nodes.labels(key), strict=True))
+
+    def assume(self, uid: str, node: str) -> None:
+        """Count a pod on a node, as after a decision; the watch need not have shown the pod."""
+        named = f'{{"name":"{uid}","namespace":"default","uid":"{uid}"}}'
+        event = f'{{"type":"ADDED","object":{{"metadata":{named}}}}}'.encode()
+        pod = self._reflector.store.get(uid) or PodStore().apply(event).pod
+        self._reflector.store.assume(pod, node)
+
+    def assumed(self) -> list[str]:
+        return [pod.uid for pod, _ in self._reflector.store.assumed()]
+
+    def _changed(self) -> None:
+        self.changes.append(self.names())
+        if self.fails:
+            raise RuntimeError
+
+    def _tell(self, what: str) -> None:
+        self.told.append(what)
+        if self.fails:
+            raise RuntimeError
+
+
+@contextmanager
+def following(kubeconfig: Path, what: str = "nodes", **more: int) -> Iterator[Follower]:
+    """Follow ``nodes``, ``pods``, or the pods ``without a node`` until the block ends."""
+    made = Follower(kubeconfig, what, **more)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+class Binds:
+    """Binds pods of the namespace ``default`` as a bind request does."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._binder = Binder(connect(str(kubeconfig)))
+
+    def bind(
+        self, name: str, uid: str, node: str, *, namespace: str = "default", **more: Any
+    ) -> None:
+        """Bind a pod.
+
+        Args:
+            name: the pod's name.
+            uid: the pod's UID.
+            node: the node's name.
+            namespace: the pod's namespace.
+            more: ``timeout_s``, ``annotations``, or ``why_not``, which each attempt asks first.
+
+        Raises: ClusterError: the pod is not bound, or nobody knows.
+        """
+        self._binder.bind(namespace, name, uid, node, **more)
 
 
 class Running:

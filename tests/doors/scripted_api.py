@@ -13,9 +13,10 @@ from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from typing import Any
 
-from tests.doors.clocks import wait_for_bytes
+from tests.doors.clocks import wait_until_readable
 from tests.doors.scripted_requests import COMPLETED, Fault, Object, Request
 
 
@@ -25,7 +26,7 @@ class ScriptedApi:
 
     ``faults[kind]`` holds the faults for the next requests of a kind (list, watch, bind, get,
     patch, event, lease), one for each request. A fault answers and returns True, or returns False
-    to let the request pass.
+    to let the request pass. The requests of a client whose token is in ``cut_off`` are lost.
     """
 
     nodes: dict[str, Object] = field(default_factory=dict)
@@ -37,6 +38,7 @@ class ScriptedApi:
     times: list[tuple[str, float]] = field(default_factory=list)
     watch_s: float | None = None
     latency_s: float = 0.0
+    cut_off: set[str] = field(default_factory=set)
     token: str | None = None
     version: int = 100
     oldest: int = 100
@@ -85,6 +87,23 @@ class ScriptedApi:
 
     def fail(self, kind: str, *faults: Fault) -> None:
         self.faults.setdefault(kind, deque()).extend(faults)
+
+    def paths(self, kind: str) -> list[str]:
+        """Return the path with the query of each request of a kind, in order."""
+        return [path for called, path, _, _ in self.requests if called == kind]
+
+    def bodies(self, kind: str) -> list[Any]:
+        """Return the JSON of each request of a kind, in order."""
+        return [json.loads(body) for called, _, _, body in self.requests if called == kind]
+
+    def seconds(self, *kinds: str) -> list[float]:
+        """Return when each request of these kinds came; the first came at 0."""
+        times = [at_s for called, at_s in self.times if called in kinds]
+        return [round(at_s - times[0], 3) for at_s in times]
+
+    def pauses(self, *kinds: str) -> list[float]:
+        """Return the seconds between each request of these kinds and the next one."""
+        return [round(after - before, 3) for before, after in pairwise(self.seconds(*kinds))]
 
     def put_node(self, name: str, **labels: str) -> None:
         with self.changed:
@@ -238,7 +257,7 @@ class _Server(ThreadingHTTPServer):
         """Answer connections; waits in a way that a skipping time can see."""
         del poll_interval
         while not self.is_ending:
-            wait_for_bytes(self.socket)
+            wait_until_readable(self.socket)
             self._handle_request_noblock()  # type: ignore[attr-defined]
 
     def shutdown(self) -> None:

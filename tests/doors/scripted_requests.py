@@ -82,12 +82,20 @@ class Request(BaseHTTPRequestHandler):
             fault = waiting.popleft() if waiting else None
         if api.latency_s:
             time.sleep(api.latency_s)
-        if api.token is not None and self.headers.get("Authorization") != f"Bearer {api.token}":
+        if self.client in api.cut_off:
+            self.cut()
+            return
+        if api.token is not None and self.client != api.token:
             self.refuse(401, "Unauthorized", "Unauthorized")
             return
         if fault is not None and fault(self):
             return
         getattr(self, f"answer_{kind}")()
+
+    @property
+    def client(self) -> str:
+        """The token of the client."""
+        return str(self.headers.get("Authorization", "")).removeprefix("Bearer ")
 
     def _kind(self, method: str) -> str:
         if self.parts in (["api", "v1", "nodes"], ["api", "v1", "pods"]):
@@ -186,13 +194,16 @@ class Request(BaseHTTPRequestHandler):
         self.end_headers()
 
     def selected_event(self, kind: str, document: Object) -> None:
-        """Send an event, if the watch selects its object; completed pods have a watch of theirs."""
-        if self.query.get("fieldSelector") != COMPLETED:
-            self.event(kind, document)
-        elif document["status"]["phase"] == "Succeeded":
-            self.event(
-                "ADDED" if document["metadata"]["name"] in self.server_api.pods else kind, document
-            )
+        """Send an event as the watch's field selector asks for it."""
+        selector = self.query.get("fieldSelector", "")
+        if selector == COMPLETED:
+            if document["status"]["phase"] != "Succeeded":
+                return
+            is_there = document["metadata"]["name"] in self.server_api.pods
+            kind = "ADDED" if is_there else kind
+        elif "spec.nodeName=," in selector and document["spec"].get("nodeName"):
+            kind = "DELETED"
+        self.event(kind, document)
 
     def event(self, kind: str, document: Object) -> None:
         self.chunk(json.dumps({"type": kind, "object": document}).encode() + b"\n")
@@ -316,12 +327,39 @@ def refusing(code: int, reason: str, message: str = "", **headers: str) -> Fault
     return fault
 
 
+def erring_event(code: int, *before: Object) -> Fault:
+    """Return a fault that opens the watch, and sends these nodes and an ERROR event with a code."""
+
+    def fault(request: Request) -> bool:
+        request.open_watch()
+        for node in before:
+            request.event("ADDED", node)
+        request.event("ERROR", status_of(code, "Expired", "no"))
+        request.end_watch()
+        return True
+
+    return fault
+
+
 def gone_event(request: Request) -> bool:
     """Fault: open the watch, and send an ERROR event that says that the version is gone."""
-    request.open_watch()
-    request.event("ERROR", status_of(410, "Expired", "too old resource version"))
-    request.end_watch()
-    return True
+    return erring_event(410)(request)
+
+
+def garbled(*lines: bytes) -> Fault:
+    """Return a fault that answers a watch with these lines, or a list with the first one."""
+
+    def fault(request: Request) -> bool:
+        if not request.query.get("watch"):
+            request.send_text(200, lines[0])
+            return True
+        request.open_watch()
+        for line in lines:
+            request.chunk(line)
+        request.end_watch()
+        return True
+
+    return fault
 
 
 def lost_answer(request: Request) -> bool:
