@@ -23,7 +23,6 @@ _ALWAYS: Final = (
     Right("watch", "", "nodes"),
     Right("patch", "", "pods/status"),
     Right("create", "events.k8s.io", "events"),
-    Right("patch", "events.k8s.io", "events"),
     Right("obey", "kubextend.dev", "podlimits"),
 )
 _PODS: Final = (Right("list", "", "pods"), Right("watch", "", "pods"))

@@ -359,7 +359,6 @@ def test_kubextend_may_write_pods_leases_and_bindings_alone(acting_as: Mapping[s
         ("remove", "schedulinggates", GATE),
         ("create", "pods/binding"),
         ("create", "events"),
-        ("patch", "events"),
         ("create", "leases"),
         ("update", "leases", "kubextend-queue"),
     }

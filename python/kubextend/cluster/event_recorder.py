@@ -14,34 +14,28 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import orjson
 
-from kubextend.cluster.api_call import (
-    NAME,
-    STRATEGIC_MERGE,
-    Call,
-    UnreachableError,
-    is_addressable,
-)
-from kubextend.cluster.event_correlator import EventCorrelator
+from kubextend.cluster.api_call import NAME, Call, UnreachableError
 from kubextend.cluster.write_queue import (
     TokenBucket,
     WaitingWrites,
     Write,
     WriteQueue,
     WriteStats,
+    group_of,
     writes_counted,
 )
-from kubextend.framework.events import PluginEvent, Regarding
+from kubextend.framework.events import Regarding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kubextend.cluster.client import Cluster
-    from kubextend.cluster.event_correlator import EventToWrite
     from kubextend.core import Pod
+    from kubextend.framework.events import PluginEvent
 
 CONTROLLER = "kubextend"
 
@@ -51,6 +45,8 @@ BURST = 100
 any limit."""
 AGAIN_S = 50 * 60.0
 """Seconds before an Event of a pod is written again; the API deletes Events after an hour."""
+PLUGIN_AGAIN_S = 10 * 60.0
+"""Seconds before an Event of a plugin is written again, perhaps with another note."""
 MOST_REMEMBERED = 10_000
 CALL_S = 5.0
 
@@ -93,8 +89,8 @@ def set_aside(why: str) -> Note:
 class EventRecorder:
     """Writes Events at a limited rate.
 
-    An Event of kubextend's own about a pod is written at most once in 50 minutes. Events of plugins
-    are counted and left out as client-go does.
+    An Event of kubextend's own about a pod is written at most once in 50 minutes. A plugin's Event
+    about an object is written at most once in ten minutes for one type, reason and action.
 
     Args:
         cluster: the connection to the Kubernetes API.
@@ -122,7 +118,6 @@ class EventRecorder:
         self._clock = clock
         self._lock = threading.Lock()
         self._told_at: OrderedDict[str, float] = OrderedDict()
-        self._correlator = EventCorrelator(clock, lambda name: _name(name, datetime.now(UTC)))
 
     @property
     def stats(self) -> WriteStats:
@@ -141,7 +136,7 @@ class EventRecorder:
             plugins: names of the plugins that hold the pod.
         """
         key = " ".join((pod.uid, *sorted(plugins)))
-        self._write(key, pod, waiting_on_permit(node_name, plugins))
+        self._write_about(pod, key, waiting_on_permit(node_name, plugins))
 
     def set_aside(self, pod: Pod, why: str) -> None:
         """Queue an Event on a pod whose scheduling gate cannot be removed; never wait or raise.
@@ -152,46 +147,43 @@ class EventRecorder:
             pod: the pod whose gate cannot be removed.
             why: the reason, one sentence.
         """
-        self._write(f"{pod.uid} set aside", pod, set_aside(why))
+        self._write_about(pod, f"{pod.uid} set aside", set_aside(why))
 
     def record(self, event: PluginEvent) -> None:
-        """Queue an Event of a plugin, or count it in an earlier one; never wait or raise.
+        """Queue an Event of a plugin, unless it was written lately; never wait or raise.
 
         Args:
             event: the Event.
         """
-        regarding = event.regarding
-        namespace = regarding.namespace or NO_NAMESPACE
-        named = NAME.fullmatch(namespace) and NAME.fullmatch(regarding.name)
-        if not named or not regarding.uid:
-            self.stats.dropped += 1
-            return
-        told = self._correlator.correlate(event)
-        if told is not None:
-            call = _call(event, told, namespace, datetime.now(UTC))
-            # Of an Event and its repetitions each is a write of its own, in their order.
-            key = f"{told.name} {told.count}"
-            group = hash(event.owner)
-            self._queue.put(Write(key, lambda: call, namespace, regarding.name, group))
+        said = event.type, event.reason, event.action
+        key = " ".join((*event.owner, event.regarding.uid, *said))
+        note = Note(event.reason, event.action, event.type, event.note)
+        self._write(key, event.regarding, note, hash(event.owner), PLUGIN_AGAIN_S)
 
     def stop(self) -> None:
         """Stop sending Events, and drop the Events that are still queued."""
         self._queue.stop()
 
-    def _write(self, key: str, pod: Pod, note: Note) -> None:
-        if not is_addressable(pod):
-            self.stats.dropped += 1
-        elif self._is_news(key):
-            written = event(pod, note, datetime.now(UTC))
-            path = f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events"
-            call = Call("POST", path, CALL_S, body=written)
-            self._queue.put(Write.about(pod, key, lambda: call))
+    def _write_about(self, pod: Pod, key: str, note: Note) -> None:
+        regarding = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
+        self._write(key, regarding, note, group_of(pod), AGAIN_S)
 
-    def _is_news(self, key: str) -> bool:
+    def _write(
+        self, key: str, regarding: Regarding, note: Note, group: int, again_s: float
+    ) -> None:
+        namespace, name = regarding.namespace or NO_NAMESPACE, regarding.name
+        if not (regarding.uid and NAME.fullmatch(namespace) and NAME.fullmatch(name)):
+            self.stats.dropped += 1
+        elif self._is_news(key, again_s):
+            path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+            call = Call("POST", path, CALL_S, body=event(regarding, note, datetime.now(UTC)))
+            self._queue.put(Write(key, lambda: call, namespace, name, group))
+
+    def _is_news(self, key: str, again_s: float) -> bool:
         now = self._clock()
         with self._lock:
             told_at = self._told_at.get(key)
-            if told_at is not None and now - told_at < AGAIN_S:
+            if told_at is not None and now - told_at < again_s:
                 return False
             self._told_at[key] = now
             self._told_at.move_to_end(key)
@@ -218,22 +210,14 @@ def list_set_aside(cluster: Cluster) -> dict[str, str]:
         raise UnreachableError(call, "the answer is no list of Events") from error
 
 
-def event(pod: Pod, note: Note, now: datetime) -> dict[str, object]:
-    """Return an Event of events.k8s.io/v1 on a pod, as a JSON object.
+def event(regarding: Regarding, note: Note, now: datetime) -> dict[str, Any]:
+    """Return an Event of events.k8s.io/v1, as a JSON object.
 
     Args:
-        pod: the pod that the Event is about.
+        regarding: the object that the Event is about.
         note: the content of the Event.
         now: the present time with its time zone; part of the Event's name, as in Kubernetes.
     """
-    metadata = {"namespace": pod.namespace, "name": _name(pod.name, now)}
-    regarding = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
-    return _event(regarding, note, metadata, now)
-
-
-def _event(
-    regarding: Regarding, note: Note, metadata: dict[str, str], now: datetime
-) -> dict[str, object]:
     reference = {
         "apiVersion": regarding.api_version,
         "kind": regarding.kind,
@@ -246,8 +230,11 @@ def _event(
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": metadata,
-        "eventTime": _moment(now),
+        "metadata": {
+            "namespace": regarding.namespace or NO_NAMESPACE,
+            "name": _name(regarding.name, now),
+        },
+        "eventTime": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "type": note.type,
         "reason": note.reason,
         "action": note.action,
@@ -258,27 +245,6 @@ def _event(
     }
 
 
-def _call(event: PluginEvent, told: EventToWrite, namespace: str, now: datetime) -> Call:
-    """Return the call that makes a plugin's Event, or that counts a repetition in it."""
-    path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-    if told.count > 1:
-        series = {"count": told.count, "lastObservedTime": _moment(now)}
-        return Call(
-            "PATCH",
-            f"{path}/{told.name}",
-            CALL_S,
-            body={"series": series},
-            content_type=STRATEGIC_MERGE,
-        )
-    note = Note(event.reason, event.action, event.type, told.note)
-    metadata = {"namespace": namespace, "name": told.name}
-    return Call("POST", path, CALL_S, body=_event(event.regarding, note, metadata, now))
-
-
-def _moment(now: datetime) -> str:
-    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def _name(pod_name: str, now: datetime) -> str:
+def _name(of: str, now: datetime) -> str:
     moment = f".{round(now.timestamp() * 1e6):x}"
-    return pod_name[: MOST_NAME_CHARS - len(moment)].rstrip("-.") + moment
+    return of[: MOST_NAME_CHARS - len(moment)].rstrip("-.") + moment

@@ -91,10 +91,10 @@ class Write:
             make: returns the call to send, or None if it is not needed any more; called before
                 each attempt.
         """
-        return cls(key, make, pod.namespace, pod.name, _group_of(pod))
+        return cls(key, make, pod.namespace, pod.name, group_of(pod))
 
 
-def _group_of(pod: Pod) -> int:
+def group_of(pod: Pod) -> int:
     """Return a hash of a pod's labels; 0 if the labels were too large for the store to keep."""
     try:
         return hash(frozenset(pod.labels.items()))

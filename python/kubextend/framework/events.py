@@ -86,10 +86,9 @@ class EventSink(Protocol):
 class PluginEvents:
     """Writes the Events of one plugin; ``kubectl describe`` shows them.
 
-    Any thread may call the methods. A thread of kubextend's own sends the Events. Equal Events
-    about an object become one Event with a count, more than ten different notes with one reason in
-    ten minutes become one, and an object gets at most 25 Events of a plugin at once, and then one
-    in five minutes.
+    Any thread may call the methods. A thread of kubextend's own sends the Events. An Event with the
+    object, type, reason and action of one that the plugin wrote in the ten minutes before is left
+    out, whatever its note.
 
     Args:
         owner: the plugin.

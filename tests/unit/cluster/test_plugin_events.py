@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -44,30 +45,45 @@ def api() -> Recorded:
     return Recorded()
 
 
+@dataclass
+class Clock:
+    """The time, as a test sets it."""
+
+    now_s: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
 @pytest.fixture
-def recorder(api: Recorded) -> Iterator[EventRecorder]:
-    made = EventRecorder(cast("Cluster", api))
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def recorder(api: Recorded, clock: Clock) -> Iterator[EventRecorder]:
+    made = EventRecorder(cast("Cluster", api), clock=clock)
     yield made
     made.stop()
 
 
 def event(
-    kind: str = "Pod", name: str = "web", namespace: str = "ml", uid: str = "u"
+    kind: str = "Pod", name: str = "web", namespace: str = "ml", uid: str = "u", note: str = "no"
 ) -> PluginEvent:
     regarding = Regarding("v1", kind, namespace, name, uid)
-    note = "é" * 1024
     return PluginEvent(Owner("P"), regarding, "Warning", "NoQuota", "Scheduling", note)
 
 
-def test_an_event_is_made_and_its_repetitions_are_counted_in_it(
-    api: Recorded, recorder: EventRecorder
-) -> None:
-    for _ in range(3):
-        recorder.record(event())
-    made, *counted = api.wait_for(3)
-    body = cast("dict[str, Any]", made.body)
-    path = "/apis/events.k8s.io/v1/namespaces/ml/events"
-    assert (made.method, made.path) == ("POST", path)
+def bodies(calls: list[Call]) -> list[dict[str, Any]]:
+    assert {call.method for call in calls} == {"POST"}
+    return [cast("dict[str, Any]", call.body) for call in calls]
+
+
+def test_an_event_says_what_the_plugin_said(api: Recorded, recorder: EventRecorder) -> None:
+    recorder.record(event(note="é" * 1024))
+    calls = api.wait_for(1)
+    assert [call.path for call in calls] == ["/apis/events.k8s.io/v1/namespaces/ml/events"]
+    (body,) = bodies(calls)
     assert (body["reason"], body["action"], body["type"]) == ("NoQuota", "Scheduling", "Warning")
     assert body["regarding"] == {
         "apiVersion": "v1",
@@ -77,11 +93,39 @@ def test_an_event_is_made_and_its_repetitions_are_counted_in_it(
         "uid": "u",
     }
     assert len(body["note"].encode()) == 1024
-    for number, call in enumerate(counted, 2):
-        name = body["metadata"]["name"]
-        assert (call.method, call.path) == ("PATCH", f"{path}/{name}")
-        assert call.content_type == "application/strategic-merge-patch+json"
-        assert cast("dict[str, Any]", call.body)["series"]["count"] == number
+
+
+def test_an_event_about_an_object_is_made_once_in_ten_minutes_with_the_first_note(
+    api: Recorded, recorder: EventRecorder, clock: Clock
+) -> None:
+    for number, now_s in enumerate((0.0, 599.0, 600.0)):
+        clock.now_s = now_s
+        for note in ("first", "second"):
+            recorder.record(event(note=f"{note} at {now_s:.0f} s"))
+        # Sent in order: what is written last is sent after everything else.
+        recorder.record(event(uid=f"mark-{number}", note=f"mark {number}"))
+        made = bodies(api.wait_for((2, 3, 5)[number]))
+    notes = ["first at 0 s", "mark 0", "mark 1", "first at 600 s", "mark 2"]
+    assert [body["note"] for body in made] == notes
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"owner": Owner("Q")},
+        {"owner": Owner("P", "second profile")},
+        {"type": "Normal"},
+        {"reason": "Closed"},
+        {"action": "Binding"},
+    ],
+)
+def test_what_differs_by_more_than_its_note_is_an_event_of_its_own(
+    api: Recorded, recorder: EventRecorder, other: dict[str, Any]
+) -> None:
+    recorder.record(event())
+    recorder.record(replace(event(), **other))
+    first, second = bodies(api.wait_for(2))
+    assert first["metadata"]["name"] != second["metadata"]["name"]
 
 
 def test_an_event_on_a_node_is_in_the_default_namespace(
