@@ -825,8 +825,6 @@ class PodStore:
 
         Raises: TruncatedPodError: a pod of the namespace is kept without its labels.
         """
-    def truncated(self) -> list[Pod]:
-        """Return the watched pods that the store keeps without some large parts, in no order."""
     def assume(self, pod: Pod, node: str) -> None:
         """Count a pod on a node as assumed, until the watch shows the pod bound to any node.
 

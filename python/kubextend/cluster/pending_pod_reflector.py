@@ -5,11 +5,9 @@ A field selector picks the pending pods, so the API reports a pod as DELETED onc
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final
 
 from kubextend import core
-from kubextend.cluster.pod_reflector import TruncatedPods
 from kubextend.cluster.reflector import Kind, Listener, Reflector
 from kubextend.framework.handle import MAX_POD_BYTES
 from kubextend.framework.kept_parts import NO_PARTS
@@ -19,8 +17,6 @@ if TYPE_CHECKING:
 
     from kubextend.cluster.client import Cluster
     from kubextend.framework.kept_parts import KeptParts
-
-log = logging.getLogger(__name__)
 
 PENDING_PODS: Final = Kind(
     "pending pods",
@@ -67,17 +63,14 @@ class _Told(Listener):
         self._on_list = on_list
         self._on_pod = on_pod
         self._on_gone = on_gone
-        self._truncated = TruncatedPods()
 
     def swap(self, commit: Callable[[], object]) -> None:
         """Put a complete list of pods into the store, and call ``on_list`` with all listed pods."""
         commit()
-        self._truncated.listed(self._store.truncated())
         self._on_list(self._store.pods())
 
     def applied(self, event: core.PodEvent) -> None:
         """Call ``on_gone`` for a DELETED event of a pod, and ``on_pod`` for each other event."""
-        self._truncated.applied(event)
         if event.type == "DELETED":
             self._on_gone(event.uid)
         elif event.pod is not None:

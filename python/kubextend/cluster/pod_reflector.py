@@ -10,7 +10,6 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from kubextend.cluster.reflector import Kind, Listener, Reflector
-from kubextend.framework.handle import MAX_POD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -23,8 +22,6 @@ log = logging.getLogger(__name__)
 PODS: Final = Kind("pods", "/api/v1/pods", "status.phase!=Succeeded,status.phase!=Failed")
 """The pods of the cluster that have not ended. When a pod ends, the field selector no longer
 matches the pod, so the API sends a DELETED event."""
-
-MOST_NAMED = 10
 
 
 def follow_pods(
@@ -70,7 +67,6 @@ class _Fates(Listener):
         self._on_bound = on_bound
         self._awaited_before: set[str] = set()
         self._assumed_before: set[str] = set()
-        self._truncated = TruncatedPods()
 
     def list_begins(self) -> None:
         """Record, before a list, the pods that ``awaited`` returns and the store's assumed pods.
@@ -88,7 +84,6 @@ class _Fates(Listener):
         """
         known = {uid for uid in self._awaited() if self._store.get(uid) is not None}
         commit()
-        self._truncated.listed(self._store.truncated())
         for uid in self._assumed_before:
             # The store may never have known the pod: it came, was bound, and went while no watch
             # was open.
@@ -99,7 +94,6 @@ class _Fates(Listener):
 
     def applied(self, event: core.PodEvent) -> None:
         """Call ``on_deleted`` or ``on_bound`` if a watch event shows the pod deleted or bound."""
-        self._truncated.applied(event)
         if event.type == "DELETED":
             self._tell(event.uid, None)
         elif event.pod is not None:
@@ -114,42 +108,3 @@ class _Fates(Listener):
                 self._on_bound(uid)
         except Exception:
             log.exception("the callback for pod %s failed", uid)
-
-
-class TruncatedPods:
-    """Logs the names of pods whose too large fields the pod store does not keep.
-
-    A pod is logged after each list that has it, and once if a watch event shows it first.
-    """
-
-    def __init__(self) -> None:
-        self._named: set[str] = set()
-
-    def listed(self, pods: list[core.Pod]) -> None:
-        """Log those pods of a complete list whose too large fields the store does not keep.
-
-        Args:
-            pods: the pods of the list that the store keeps without some fields; may be empty.
-        """
-        self._named = {pod.uid for pod in pods}
-        if pods:
-            _warn_of_truncated(pods)
-
-    def applied(self, event: core.PodEvent) -> None:
-        """Log a watch event's pod if the store keeps it without large fields, once for each pod."""
-        if event.type == "DELETED":
-            self._named.discard(event.uid)
-        elif event.pod is not None and event.pod.truncated and event.uid not in self._named:
-            self._named.add(event.uid)
-            _warn_of_truncated([event.pod])
-
-
-def _warn_of_truncated(pods: list[core.Pod]) -> None:
-    log.warning(
-        "%d pods have more than %d bytes of tolerations, node affinity and annotations, or of"
-        " requests, gates, labels and containers, or a schedulerName longer than any name; they are"
-        " kept without what is too large, and a plugin that reads that of such a pod fails: %s",
-        len(pods),
-        MAX_POD_BYTES,
-        ", ".join(f"{pod.namespace}/{pod.name}" for pod in pods[:MOST_NAMED]),
-    )

@@ -78,10 +78,6 @@ impl PyPodStore {
         found.map(|pods| listed(&pods)).map_err(unlabelled)
     }
 
-    fn truncated(&self, py: Python<'_>) -> Vec<PyPod> {
-        listed(&py.detach(|| self.0.truncated()))
-    }
-
     fn assume(&self, py: Python<'_>, pod: &PyPod, node: &str) -> PyResult<()> {
         py.detach(|| self.0.assume(&pod.0, node))
             .map_err(|error: Unassumable| PyValueError::new_err(error.to_string()))

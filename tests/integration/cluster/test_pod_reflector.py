@@ -2,77 +2,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cluster_world import PATIENCE_S
 from cluster_world import eventually as until
 
 from kubextend import app, config, core
-from kubextend.cluster import follow_pods
-from kubextend.core import PodStore
 from kubextend.plugins import IN_TREE
 from kubextend.profile import WaitingPod
 from kubextend.verbs.decision_records import VerbCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    import pytest
     from scripted_api import ScriptedApi
-
-    from kubextend.cluster import Reflector
-    from kubextend.cluster.client import Cluster
-
-Told = list[tuple[str, str]]
-
-
-@dataclass
-class Followed:
-    """A reflector that is not started yet, what it told, and the UIDs that somebody awaits."""
-
-    reflector: Reflector[PodStore]
-    told: Told = field(default_factory=list)
-    awaited: set[str] = field(default_factory=set)
-
-    def names(self) -> list[str]:
-        return sorted(pod.name for pod in self.reflector.store.pods())
-
-
-def watched(api: ScriptedApi, pods: Followed) -> None:
-    """The first list is in, and a watch is open."""
-    pods.reflector.start()
-    until(lambda: pods.reflector.synced)
-    until(lambda: api.counts["watch"])
-
-
-def test_pods_that_are_kept_without_some_parts_are_named_once_in_a_list_and_when_they_come(
-    api: ScriptedApi,
-    cluster: Cluster,
-    eventually: Callable[..., None],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    large = {"annotations": {"a": "x" * 1000}}
-    reflector = follow_pods(cluster, PodStore(max_pod_bytes=500))
-    api.put_pod("listed", "uid-1", **large)
-    api.put_pod("small", "uid-2")
-    watched(api, Followed(reflector))
-    api.put_pod("new", "uid-3", **large)
-    api.put_pod("new", "uid-3", labels={"changed": "1"}, **large)
-    api.put_pod("last", "uid-4")
-    eventually(lambda: "last" in Followed(reflector).names())
-    reflector.stop()
-    told = [
-        record.getMessage()
-        for record in caplog.records
-        if "are kept without" in record.getMessage()
-    ]
-    assert [message.partition("fails: ")[2] for message in told] == [
-        "default/listed",
-        "default/new",
-    ]
-    assert told[0].startswith("1 pods have more than ")
 
 
 def app_with_gangs(kubeconfig: Path) -> app.App:

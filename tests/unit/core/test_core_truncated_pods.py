@@ -59,7 +59,7 @@ def test_what_counts_on_a_node_is_kept_of_a_truncated_pod() -> None:
     assert (large_pod.requests, large_pod.request("cpu")) == (small_pod.requests, 100)
     assert [container.name for container in large_pod.containers] == ["c"]
     assert (large_pod.labels, large_pod.scheduling_gates, large_pod.node_name) == ({}, [], "n")
-    assert [found.name for found in store.truncated()] == ["large"]
+    assert [found.name for found in store.pods() if found.truncated] == ["large"]
 
 
 def many(number: int = 1000) -> list[str]:

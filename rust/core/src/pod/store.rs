@@ -156,13 +156,6 @@ impl PodStore {
         self.published.latest(|| self.lock(), snapshot)
     }
 
-    /// Returns the watched pods of which the store does not keep some large parts, in no order.
-    pub fn truncated(&self) -> Vec<Arc<Pod>> {
-        let watched = self.watched();
-        let truncated = watched.pods().filter(|pod| pod.missing.any());
-        truncated.cloned().collect()
-    }
-
     /// The optional parts of pods that the store keeps.
     pub(crate) fn kept_parts(&self) -> Parts {
         self.keeping.parts
