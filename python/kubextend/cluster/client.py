@@ -7,7 +7,6 @@ send the call again. Callers of ``Cluster`` decide about other retries.
 
 from __future__ import annotations
 
-import email.utils
 import logging
 import os
 import re
@@ -28,7 +27,8 @@ import orjson
 from kubernetes.client import ApiClient, ApiException
 from kubernetes.config import incluster_config
 from kubernetes.utils.keepalive import tcp_keepalive_socket_options
-from urllib3.exceptions import InsecureRequestWarning
+from urllib3.exceptions import InsecureRequestWarning, InvalidHeader
+from urllib3.util import Retry
 
 from kubextend import __version__
 from kubextend.cluster.api_call import (
@@ -43,7 +43,7 @@ from kubextend.cluster.credentials import of_kubeconfig, of_service_account
 from kubextend.cluster.stream import BROKEN, READ_BYTES, Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from kubernetes.client import Configuration
     from urllib3 import BaseHTTPResponse
@@ -306,7 +306,7 @@ def _refusal(call: Call, response: BaseHTTPResponse) -> RefusedError:
     finally:
         response.close()
     reason = _status_message(body) or _sentence(body) or response.reason or "no reason given"
-    return RefusedError(call, response.status, reason, retry_after_s(response.headers))
+    return RefusedError(call, response.status, reason, _retry_after_s(response))
 
 
 def _status_message(body: bytes) -> str:
@@ -328,22 +328,9 @@ def _sentence(body: bytes) -> str:
     return text if short and text[:1].isalpha() else ""
 
 
-def retry_after_s(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Return the seconds of a Retry-After header, from 0 to 120; None without a valid header.
-
-    Args:
-        headers: the headers of the response; the mapping must ignore the case of names.
-        now: seconds since the epoch, for a header that holds a date; None means the present time.
-    """
-    text = headers.get("Retry-After")
-    if not text:
-        return None
-    try:
-        seconds = float(int(text))
-    except ValueError:
-        try:
-            until = email.utils.parsedate_to_datetime(text).timestamp()
-        except ValueError:
-            return None
-        seconds = until - (time.time() if now is None else now)
-    return min(max(seconds, 0.0), RETRY_AFTER_LIMIT_S)
+def _retry_after_s(response: BaseHTTPResponse) -> float | None:
+    """Return the seconds of a Retry-After header, from 0 to 120; None without a valid header."""
+    with suppress(InvalidHeader, ValueError):
+        if (asked_s := Retry().get_retry_after(response)) is not None:
+            return min(asked_s, RETRY_AFTER_LIMIT_S)
+    return None
