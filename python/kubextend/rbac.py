@@ -14,7 +14,7 @@ from kubextend.config import ExtenderConfiguration
 from kubextend.errors import KubextendError
 from kubextend.framework.informer import Resource
 
-__all__ = ["GENERAL_RIGHTS", "needed_rights", "roles", "used_rights"]
+__all__ = ["needed_rights", "roles"]
 
 _Rule: TypeAlias = dict[str, Any]
 
@@ -32,12 +32,6 @@ _GATE: Final = Right("remove", "kubextend.dev", "schedulinggates")
 _LEASE: Final = tuple(
     Right(verb, "coordination.k8s.io", "leases") for verb in ("create", "get", "update")
 )
-
-GENERAL_RIGHTS: Final = frozenset(
-    ("create", "authorization.k8s.io", resource)
-    for resource in ("selfsubjectaccessreviews", "selfsubjectrulesreviews")
-) | {("create", "authentication.k8s.io", "selfsubjectreviews")}
-"""What Kubernetes grants everybody (the ClusterRole system:basic-user): verb, group, resource."""
 
 _RBAC: Final = {"apiVersion": "rbac.authorization.k8s.io/v1"}
 _NAME: Final = "kubextend"
@@ -74,16 +68,6 @@ def needed_rights(config: ExtenderConfiguration, own_namespace: str) -> list[Rig
         return []
     rights = [*_in_cluster(config), *_of_informers(config), *_in_namespaces(config, own_namespace)]
     return list(dict.fromkeys(rights))
-
-
-def used_rights(config: ExtenderConfiguration) -> frozenset[tuple[str, str, str]]:
-    """Return each (verb, group, resource) that a kubextend with these informers may use.
-
-    The other fields of the configuration make no difference: deploy/ grants some rights to every
-    kubextend.
-    """
-    rights = (*_ALWAYS, *_PODS, *_BIND, _PATCH_PODS, _GATE, *_LEASE, *_of_informers(config))
-    return frozenset((right.verb, right.group, right.resource) for right in rights)
 
 
 def roles(config: ExtenderConfiguration, own_namespace: str | None = None) -> str:

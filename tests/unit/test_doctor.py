@@ -18,7 +18,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from kubextend import cluster, config, discovery
+from kubextend import cluster, config
 from kubextend.cli import main
 from kubextend.cluster.api_call import Call, RefusedError, UnreachableError
 from kubextend.config.admission_policies import policies
@@ -29,7 +29,6 @@ from kubextend.doctor.cluster_checks import (
     admission_policies,
     clock,
     gates,
-    informers,
     leases,
     metric_sources,
     scheduler_names_of_pods,
@@ -40,16 +39,13 @@ from kubextend.doctor.server_checks import (
     reachable,
     verbs_served,
 )
-from kubextend.framework.known_plugins import KnownPlugins
 from kubextend.plugins import IN_TREE
 from kubextend.prometheus.vector import Vector
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def loaded(
-    folder: Path, *, known: KnownPlugins = IN_TREE, **fields: Any
-) -> config.ExtenderConfiguration:
+def loaded(folder: Path, **fields: Any) -> config.ExtenderConfiguration:
     file = folder / "kubextend.yaml"
     whole = {
         "apiVersion": "kubextend.dev/v1alpha1",
@@ -59,7 +55,7 @@ def loaded(
         **fields,
     }
     file.write_text(yaml.safe_dump(whole))
-    return config.load(file, known=known, runs_here=False)
+    return config.load(file, known=IN_TREE, runs_here=False)
 
 
 class Api:
@@ -72,11 +68,10 @@ class Api:
 def test_a_clock_that_differs_by_more_than_five_seconds_is_an_error(
     ahead_s: int, wrong: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def who_am_i(_api: object) -> cluster.api_questions.Caller:
-        at = datetime.now(UTC) + timedelta(seconds=ahead_s)
-        return cluster.api_questions.Caller("me", at.replace(microsecond=0))
+    def api_time(_api: object) -> datetime:
+        return (datetime.now(UTC) + timedelta(seconds=ahead_s)).replace(microsecond=0)
 
-    monkeypatch.setattr(cluster, "who_am_i", who_am_i)
+    monkeypatch.setattr(cluster, "api_time", api_time)
     examined = Examined(loaded(tmp_path))
     examined.__dict__["api"] = Api()
     assert [problem.verdict for problem in clock(examined)] == [Verdict.ERROR] * wrong
@@ -115,54 +110,6 @@ def test_an_api_that_does_not_know_its_version_is_no_reason_for_another_kubexten
     [problem] = kube_version(examined)
     assert (problem.verdict, problem.hint) == (Verdict.SKIPPED, "give --kube-version")
     assert "does not know its version" in problem.message
-
-
-class Reads:
-    name = "Reads"
-    informers = ("persistentvolumeclaims", "example.com/v1/groups")
-
-    def filter(self, *_: Any) -> None: ...
-
-
-class Discovery:
-    """Stands in for the API's discovery; answers each request by its path.
-
-    Args:
-        served: the path of a group and version -> name of a resource -> its verbs; an API that
-            does not know a group and version answers 404.
-    """
-
-    def __init__(self, served: dict[str, dict[str, list[str]]]) -> None:
-        self._served = served
-
-    def request(self, call: Call) -> bytes:
-        if call.path not in self._served:
-            raise RefusedError(call, 404, "the server could not find the requested resource")
-        resources = [{"name": n, "verbs": v} for n, v in self._served[call.path].items()]
-        return json.dumps({"resources": resources}).encode()
-
-
-@pytest.mark.parametrize(
-    ("of_group", "missing"),
-    [
-        ({"/apis/example.com/v1": {"groups": ["list", "watch", "get"]}}, False),
-        ({"/apis/example.com/v1": {"groups": ["list"]}}, True),
-        ({"/apis/example.com/v1": {"others": ["list", "watch"]}}, True),
-        ({}, True),
-    ],
-)
-def test_a_resource_that_a_plugin_reads_must_be_served_to_list_and_watch(
-    of_group: dict[str, dict[str, list[str]]], missing: bool, tmp_path: Path
-) -> None:
-    plugins = {"filter": {"enabled": [{"name": "Reads"}]}}
-    known = discovery.known_plugins({"Reads": Reads})
-    given = loaded(tmp_path, known=known, cluster={}, profiles=[{"plugins": plugins}])
-    examined = Examined(given)
-    claims = {"persistentvolumeclaims": ["get", "list", "watch"]}
-    examined.__dict__["api"] = Discovery({"/api/v1": claims, **of_group})
-    said = [(each.verdict, each.message) for each in informers(examined)]
-    text = "the API does not serve example.com/v1/groups, read by Reads"
-    assert said == [(Verdict.ERROR, text)] * missing
 
 
 @pytest.mark.parametrize("body", [b"<html>log in</html>", b"[]"])
@@ -483,7 +430,7 @@ def test_credentials_of_serve_alone_are_told_to_be_missing_in_the_configuration(
     for fields in ({}, {"cluster": {}}):
         given = loaded(tmp_path, **fields)
         found = {each.check: each for each in examine(Examined(given, kubeconfig="elsewhere"))}
-        for check in ("api-reachable", "rights-missing", "rights-unused"):
+        for check in ("api-reachable", "rights-missing"):
             assert found[check].verdict is Verdict.SKIPPED
             said = found[check].message + found[check].hint
             assert "set cluster.kubeconfig to FILE" in said
@@ -563,7 +510,7 @@ def test_the_table_says_once_why_several_checks_cannot_look(
     reason = "kubextend's own credentials cannot be used"
     (first,) = (line for line in table.splitlines() if reason in line)
     name = first.split()[1].removesuffix(":")
-    for check in ("clock", "rights-missing", "rights-unused", "leases", "gates"):
+    for check in ("clock", "rights-missing", "leases", "gates"):
         (row,) = (line for line in table.splitlines() if f" {check}: " in line)
         assert row.endswith(f": see {name}")
     as_json = CliRunner().invoke(main, ["doctor", "--config", file, "--output", "json"]).stdout

@@ -14,12 +14,10 @@ from kubextend.cluster.activator import Activator
 from kubextend.cluster.api_call import NAME, RefusedError, UnreachableError
 from kubextend.cluster.api_questions import (
     Right,
-    granted,
-    is_served,
+    api_time,
     list_node_names,
     missing_rights,
     server_version,
-    who_am_i,
 )
 from kubextend.cluster.binder import Binder
 from kubextend.cluster.election import Election, LeaseName, lease_holder
@@ -61,14 +59,13 @@ __all__ = [
     "Ungater",
     "UnreachableError",
     "WaitingPodMarker",
+    "api_time",
     "awaited",
     "check_kubeconfig",
     "connect",
     "follow_nodes",
     "follow_pending_pods",
     "follow_pods",
-    "granted",
-    "is_served",
     "lease_holder",
     "list_admission",
     "list_node_names",
@@ -85,7 +82,6 @@ __all__ = [
     "server_version",
     "unconnected_client",
     "ungate",
-    "who_am_i",
 ]
 
 _NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")

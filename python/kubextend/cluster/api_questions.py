@@ -1,30 +1,18 @@
-"""Asks the Kubernetes API who the caller is, what the caller may do, and what the API serves."""
+"""Asks the Kubernetes API what the caller may do, and for its version, its time and its nodes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kubextend.cluster.api_call import METADATA_LIST, NOT_FOUND, Call, RefusedError, parsed_object
+from kubextend.cluster.api_call import METADATA_LIST, Call, parsed_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kubextend.cluster.client import Cluster
-    from kubextend.framework.informer import Resource
 
-__all__ = [
-    "Caller",
-    "Grants",
-    "Right",
-    "granted",
-    "is_served",
-    "list_node_names",
-    "missing_rights",
-    "server_version",
-    "who_am_i",
-]
+__all__ = ["Right", "api_time", "list_node_names", "missing_rights", "server_version"]
 
 _CALL_S: Final = 10.0
 
@@ -55,31 +43,6 @@ class Right(NamedTuple):
         return f"{text}{' --subresource=' + sub if sub else ''}{where}"
 
 
-class Caller(NamedTuple):
-    """The user or service account that the API takes the caller for, and the API's time.
-
-    Attributes:
-        name: the name of the user or service account.
-        at: the time of kube-apiserver's clock, in whole seconds.
-    """
-
-    name: str
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Grants:
-    """What the caller may do in a namespace.
-
-    Attributes:
-        rights: the rights; ``*`` stands for any verb, group or resource.
-        complete: whether these are all; False if an authorizer cannot list its rules.
-    """
-
-    rights: frozenset[Right]
-    complete: bool
-
-
 def server_version(cluster: Cluster) -> str:
     """Return the version of kube-apiserver, such as ``v1.36.3``. Blocks.
 
@@ -88,14 +51,13 @@ def server_version(cluster: Cluster) -> str:
     return str(_answer(cluster, Call("GET", "/version", _CALL_S))["gitVersion"])
 
 
-def who_am_i(cluster: Cluster) -> Caller:
-    """Return who the API takes the caller for. Blocks.
+def api_time(cluster: Cluster) -> datetime:
+    """Return the time of kube-apiserver's clock, in whole seconds. Blocks.
 
     Raises: ClusterError: the API refused, or did not answer.
     """
     review = _created(cluster, "authentication.k8s.io", "SelfSubjectReview", {})
-    at = datetime.fromisoformat(review["metadata"]["creationTimestamp"])
-    return Caller(review["status"]["userInfo"]["username"], at)
+    return datetime.fromisoformat(review["metadata"]["creationTimestamp"])
 
 
 def missing_rights(cluster: Cluster, rights: Iterable[Right]) -> list[Right]:
@@ -104,43 +66,6 @@ def missing_rights(cluster: Cluster, rights: Iterable[Right]) -> list[Right]:
     Raises: ClusterError: the API refused, or did not answer.
     """
     return [right for right in rights if not _is_allowed(cluster, right)]
-
-
-def granted(cluster: Cluster, namespace: str) -> Grants:
-    """Return what the caller may do in a namespace and with resources of no namespace. Blocks.
-
-    Raises: ClusterError: the API refused, or did not answer.
-    """
-    kind = "SelfSubjectRulesReview"
-    spec = {"namespace": namespace}
-    status = _created(cluster, "authorization.k8s.io", kind, spec)["status"]
-    rights = {
-        Right(verb, group, resource)
-        for rule in status["resourceRules"] or ()
-        for verb in rule["verbs"]
-        for group in rule.get("apiGroups") or ()
-        for resource in rule.get("resources") or ()
-    }
-    return Grants(frozenset(rights), not status.get("incomplete"))
-
-
-def is_served(cluster: Cluster, resource: Resource) -> bool:
-    """Return whether the API serves a resource to list and to watch. Blocks.
-
-    Whoever has credentials may ask (the ClusterRole system:discovery).
-
-    Raises: ClusterError: the API refused, or did not answer.
-    """
-    path = resource.path.removesuffix(f"/{resource.plural}")
-    try:
-        found = _answer(cluster, Call("GET", path, _CALL_S))["resources"] or ()
-    except RefusedError as refused:
-        # The API serves no resource of this group and version.
-        if refused.status == NOT_FOUND:
-            return False
-        raise
-    verbs = {each["name"]: each["verbs"] for each in found}
-    return {"list", "watch"} <= set(verbs.get(resource.plural, ()))
 
 
 def list_node_names(cluster: Cluster, selector: str = "") -> frozenset[str]:

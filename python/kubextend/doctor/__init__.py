@@ -11,11 +11,9 @@ from kubextend.doctor.cluster_checks import (
     api_reachable,
     clock,
     gates,
-    informers,
     leases,
     metric_sources,
     rights_missing,
-    rights_unused,
     scheduler_names_of_pods,
 )
 from kubextend.doctor.configuration_checks import (
@@ -51,8 +49,6 @@ CHECKS: Final = (
     Check("clock", "this machine's clock beside kube-apiserver's", clock),
     Check("admission-policies", "the policies that put compiled rules on pods", admission_policies),
     Check("rights-missing", "the rights that the configuration needs", rights_missing, True),
-    Check("rights-unused", "the rights that kubextend has", rights_unused, True),
-    Check("informers", "the resources that plugins read by informers", informers, True),
     Check("leases", "who holds the Leases", leases),
     Check("gates", "the pods with scheduling gates", gates),
     Check("scheduler-names", "spec.schedulerName of pending pods", scheduler_names_of_pods),

@@ -11,7 +11,6 @@ from prometheus_client import CollectorRegistry
 from kubextend import cluster, queue_controller
 from kubextend.cluster import LeaseName
 from kubextend.cluster.api_call import NOT_FOUND
-from kubextend.config import ExtenderConfiguration
 from kubextend.config.admission_diff import Difference, Found, differences
 from kubextend.config.admission_policies import LABEL, policies
 from kubextend.config.scheduler_comparison import scheduler_lease, scheduler_names
@@ -19,23 +18,20 @@ from kubextend.doctor.examined import SAME_KUBECONFIG, Examined
 from kubextend.doctor.finding import Problem, error, skipped, warning
 from kubextend.errors import ClusterError
 from kubextend.framework.handle import NO_CLUSTER, Handle
-from kubextend.framework.informer import Resource
 from kubextend.profile import WaitingPods
 from kubextend.prometheus.args import PrometheusArgs
 from kubextend.prometheus.source import Source
 from kubextend.prometheus.sources import Sources
-from kubextend.rbac import GENERAL_RIGHTS, needed_rights, used_rights
+from kubextend.rbac import needed_rights
 
 __all__ = [
     "admission_policies",
     "api_reachable",
     "clock",
     "gates",
-    "informers",
     "leases",
     "metric_sources",
     "rights_missing",
-    "rights_unused",
     "scheduler_names_of_pods",
 ]
 
@@ -66,7 +62,7 @@ def clock(examined: Examined) -> Iterator[Problem]:
         return
     # The API's time has whole seconds, and lies between the two looks.
     before = datetime.now(UTC)
-    at = cluster.who_am_i(examined.api).at
+    at = cluster.api_time(examined.api)
     after = datetime.now(UTC)
     early, late = before - at - timedelta(seconds=1), at - after
     if max(early, late) > _CLOCKS_DIFFER:
@@ -107,38 +103,6 @@ def rights_missing(examined: Examined) -> Iterator[Problem]:
     for right in cluster.missing_rights(examined.own, needed):
         hint = f"apply what `kubextend check --rbac` prints; `kubectl auth can-i {right}` shows it"
         yield error(f"kubextend may not {right}", hint)
-
-
-def rights_unused(examined: Examined) -> Iterator[Problem]:
-    """Look for rights of kubextend that no part of kubextend uses."""
-    if examined.own is None:
-        yield skipped("the configuration has no section `cluster`", SAME_KUBECONFIG)
-        return
-    grants = cluster.granted(examined.own, examined.own_namespace)
-    used = used_rights(examined.config) | GENERAL_RIGHTS
-    unused = {
-        right for right in grants.rights if (right.verb, right.group, right.resource) not in used
-    }
-    if unused:
-        message = f"kubextend may do what it never does: {_some(map(str, unused))}"
-        yield warning(message, "grant what `kubextend check --rbac` prints, and no more")
-    if not grants.complete:
-        yield skipped("an authorizer of the cluster cannot list all rights")
-
-
-def informers(examined: Examined) -> Iterator[Problem]:
-    """Look whether the API serves each resource that the plugins name in ``informers``."""
-    config = examined.config
-    for resource in map(Resource.of, config.informers):
-        if examined.api is None:
-            yield skipped("there is no access to the Kubernetes API")
-            return
-        if not cluster.is_served(examined.api, resource):
-            message = (
-                f"the API does not serve {resource}, read by {_some(_readers(config, resource))}"
-            )
-            hint = "install its CustomResourceDefinition: until then kubextend answers Errors"
-            yield error(message, hint)
 
 
 def leases(examined: Examined) -> Iterator[Problem]:
@@ -230,12 +194,6 @@ def _policy_problem(difference: Difference) -> Problem:
         f"`kubectl delete {difference.name}`, unless another kubextend's configuration has the rule"
     )
     return warning(str(difference), hint)
-
-
-def _readers(config: ExtenderConfiguration, resource: Resource) -> set[str]:
-    """Return the names of the enabled plugins that read a resource."""
-    enabled = {name for profile in config.resolved for name in profile.args}
-    return {name for name in enabled if str(resource) in config.plugins[name].informers}
 
 
 def _leases_of(examined: Examined) -> Iterator[tuple[LeaseName, str]]:
