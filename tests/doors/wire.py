@@ -23,6 +23,7 @@ from tests.doors.wire_parts import (
     Leader,
     Manifest,
     Nodes,
+    Objects,
     Pods,
     bind_request,
     grouped,
@@ -59,7 +60,7 @@ from kubextend.server import (
     HealthCheck,
 )
 from kubextend.testing.objects import list_of
-from kubextend.testing.stand_ins import ListedObjects, RecordedEvents
+from kubextend.testing.stand_ins import RecordedEvents
 from kubextend.verbs.build_verbs import build_verbs, handle_of, memory_of, waiting_pods_of
 
 __all__ = [
@@ -170,6 +171,7 @@ class Wire:
     Attributes:
         activator: records which pods kube-scheduler is to try again.
         events: the Events that plugins wrote.
+        nodes, pods, objects: what the watches show.
         verbs, metrics, loop, asgi: for this module alone.
     """
 
@@ -204,7 +206,7 @@ class Wire:
         store.replace(list_of("Pod", pods))
         sink = RecordedEvents()
         self.events = sink.written
-        self._objects = ListedObjects(self.config.informers)
+        self.objects = Objects(self.config.informers)
         self.metrics, self._workers = Metrics(), ApiThreads()
         self.loop = Loop(self.clock)
         self._ports = ClusterPorts(
@@ -214,7 +216,7 @@ class Wire:
             binder=self.binder,
             activator=self.activator,
             leader=leader,
-            informers=self._objects,
+            informers=self.objects,
             events=sink,
             in_thread=self._workers.wait_for,
         )
@@ -224,7 +226,7 @@ class Wire:
         weakref.finalize(self, _end, self.loop, self.verbs.limits, self._workers)
         for resource, items in (objects or {}).items():
             for item in items:
-                self._objects.apply("ADDED", resource, item)
+                self.objects.apply("ADDED", resource, item)
         if started:
             self.start()
 
@@ -349,7 +351,7 @@ class Wire:
 
     def changed(self) -> None:
         """Let the verbs hear that watched objects have changed."""
-        self._objects.call_handlers()
+        self.objects.call_handlers()
         self._call(self.verbs.nodes_changed)
 
     def lose(self) -> None:

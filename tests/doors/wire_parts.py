@@ -12,6 +12,7 @@ from kubextend import core
 from kubextend.errors import ClusterError
 from kubextend.testing import node_manifest, pod_manifest
 from kubextend.testing.objects import pod_of
+from kubextend.testing.stand_ins import ListedObjects
 
 Manifest = Mapping[str, Any]
 
@@ -51,13 +52,13 @@ def uid_of(of: Manifest) -> str:
 
 def names_request(of: object, names: Sequence[str]) -> bytes:
     """Return the body of filter and prioritize with ``nodeCacheCapable: true``."""
-    return json.dumps({"Pod": of, "Nodes": None, "NodeNames": list(names)}).encode()
+    return _encoded({"Pod": of, "Nodes": None, "NodeNames": list(names)})
 
 
 def whole_request(of: object, nodes: Iterable[object]) -> bytes:
     """Return the body of filter and prioritize with ``nodeCacheCapable: false``."""
     listed = {"metadata": {}, "items": list(nodes)}
-    return json.dumps({"Pod": of, "Nodes": listed, "NodeNames": None}).encode()
+    return _encoded({"Pod": of, "Nodes": listed, "NodeNames": None})
 
 
 def preempt_request(of: object, victims: Mapping[str, Sequence[str]], violations: int = 1) -> bytes:
@@ -67,7 +68,7 @@ def preempt_request(of: object, victims: Mapping[str, Sequence[str]], violations
         for name, uids in victims.items()
     }
     fields = {"Pod": of, "NodeNameToVictims": None, "NodeNameToMetaVictims": meta}
-    return json.dumps(fields).encode()
+    return _encoded(fields)
 
 
 def whole_preempt_request(
@@ -78,13 +79,18 @@ def whole_preempt_request(
         name: {"Pods": list(pods), "NumPDBViolations": violations} for name, pods in victims.items()
     }
     fields = {"Pod": of, "NodeNameToVictims": whole, "NodeNameToMetaVictims": None}
-    return json.dumps(fields).encode()
+    return _encoded(fields)
 
 
 def bind_request(of: Manifest, to: str) -> bytes:
     metadata = of["metadata"]
     names = {"PodName": metadata["name"], "PodNamespace": metadata["namespace"]}
-    return json.dumps({**names, "PodUID": metadata["uid"], "Node": to}).encode()
+    return _encoded({**names, "PodUID": metadata["uid"], "Node": to})
+
+
+def _encoded(fields: Mapping[str, object]) -> bytes:
+    """Return a JSON object without spaces, as Go writes it."""
+    return json.dumps(fields, separators=(",", ":")).encode()
 
 
 # Stand-ins for the cluster.
@@ -134,6 +140,22 @@ class Pods:
             if (each["metadata"]["namespace"], each["metadata"]["name"]) == (namespace, name):
                 return pod_of(each)
         return self.store.by_name(namespace, name)
+
+
+class Objects(ListedObjects):
+    """The objects of informers.
+
+    Attributes:
+        unlisted: the resources that the Kubernetes API does not serve.
+    """
+
+    def __init__(self, resources: Iterable[str]) -> None:
+        super().__init__(resources)
+        self.unlisted: set[str] = set()
+
+    def why_not_synced(self, names: Iterable[str]) -> str:
+        missing = sorted({*names} & self.unlisted)
+        return "; ".join(f"the API serves no {name}" for name in missing)
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -18,10 +18,16 @@ class Plugin:
     """A plugin with the methods of the framework that a test gives it, such as ``filter``."""
 
     def __init__(
-        self, name: str = "P", *, needs_pods: bool = False, **methods: Callable[..., Any]
+        self,
+        name: str = "P",
+        *,
+        needs_pods: bool = False,
+        informers: Sequence[str] = (),
+        **methods: Callable[..., Any],
     ) -> None:
         self.name = name
         self.needs_pods = needs_pods
+        self.informers = tuple(informers)
         for method, does in methods.items():
             setattr(self, method, does)
 

@@ -5,7 +5,9 @@ from itertools import product
 from typing import Any
 
 import pytest
-from tests.doors.wire import Plugin, Wire, node, pod
+from tests.doors.wire import Plugin, Wire, node, pod, raises
+
+from kubextend.errors import NotListedError
 
 NODES = "kubextend is not ready: the nodes are not listed yet"
 PODS = "kubextend is not ready: the pods are not listed yet"
@@ -104,3 +106,30 @@ def test_readyz_names_the_same_conditions() -> None:
     wire.nodes.synced = wire.pods.synced = True
     wire.start()
     wire.until(lambda: wire.get("/readyz").status == 200)
+
+
+GROUPS = "scheduling.x-k8s.io/v1alpha1/podgroups"
+UNSERVED = f"the API serves no {GROUPS}"
+
+
+def test_every_verb_names_a_resource_that_is_not_listed_and_calls_no_plugin() -> None:
+    plugin = Everywhere()
+    plugin.informers = (GROUPS,)
+    wire = wire_with(plugin)
+    wire.objects.unlisted.add(GROUPS)
+    why = f"kubextend is not ready: {UNSERVED}"
+    assert (wire.filter(pod()).error, wire.bind(pod(), "n").error) == (why, why)
+    assert wire.prioritize(pod()).json == []
+    assert wire.preempt(pod(), {"n": ["u"]}).victims == {}
+    assert (plugin.asked, wire.binder.bound) == (0, {})
+    assert f"informer-sync failed: {UNSERVED}" in wire.get("/readyz?verbose").body.decode()
+    wire.objects.unlisted.clear()
+    assert wire.filter(pod()).kept == ["n"]
+
+
+def test_a_plugin_whose_resource_is_not_listed_is_left_out_where_it_may_be() -> None:
+    reads = raises(NotListedError(UNSERVED))
+    wire = Wire(Plugin("Reads", informers=[GROUPS], filter=reads), nodes=["n"], ignored=["Reads"])
+    wire.objects.unlisted.add(GROUPS)
+    assert wire.filter(pod()).kept == ["n"]
+    assert wire.get("/readyz").status == 200
