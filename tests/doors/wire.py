@@ -103,7 +103,9 @@ Whole = Iterable[Manifest] | None
 TOKEN: Final = "a-token-of-the-tests"
 """The bearer token with which a Wire reads decisions, and decides on waiting pods."""
 
-_LONGEST_STEP_S: Final = 1.0
+_SHORTEST_STEP_S: Final = 1.0
+_A_MINUTE_S: Final = 60.0
+_MOST_MINUTES: Final = 20
 _TURN_OF_THREADS_S: Final = 0.0005
 
 # The times that pass by themselves, for a test that fails.
@@ -223,7 +225,7 @@ class Wire:
         if not cluster:
             self._ports = NO_CLUSTER
         self._build()
-        weakref.finalize(self, _end, self.loop, self.verbs.limits, self._workers)
+        weakref.finalize(self, _end, self.clock, self.loop, self.verbs.limits, self._workers)
         for resource, items in (objects or {}).items():
             for item in items:
                 self.objects.apply("ADDED", resource, item)
@@ -378,9 +380,9 @@ class Wire:
         self.settle()
 
     def skip(self, seconds: float) -> None:
-        """Let time pass, with all timers; each second, pods that are due are woken."""
+        """Let time pass in at most 60 steps, with timers and the waking of pods that are due."""
         end_s = self.clock.now_s + seconds
-        step_s = max(_LONGEST_STEP_S, seconds / 300)
+        step_s = max(_SHORTEST_STEP_S, seconds / 60)
         while self.clock.now_s < end_s:
             self.clock.now_s = min(self.clock.now_s + step_s, end_s)
             self.settle()
@@ -460,13 +462,18 @@ class Wire:
         return {**fixed, **asked, "headers": raw, "client": ("127.0.0.1", 1), "server": None}
 
 
-def _end(loop: asyncio.AbstractEventLoop, limits: PluginLimits, workers: ApiThreads) -> None:
-    """Cancel what a Wire left open, and end its idle threads."""
-    for task in asyncio.all_tasks(loop):
-        task.cancel()
+def _end(clock: Clock, loop: Loop, limits: PluginLimits, workers: ApiThreads) -> None:
+    """Cancel what a Wire left open, let all its deadlines pass, and end its idle threads."""
     # Python may collect a Wire while this thread runs another loop.
-    with closing(passes()) as work, suppress(RuntimeError):
-        loop.run_until_complete(work)
+    with suppress(RuntimeError):
+        for _ in range(_MOST_MINUTES):
+            if not (tasks := asyncio.all_tasks(loop)):
+                break
+            for task in tasks:
+                task.cancel()
+            clock.now_s += _A_MINUTE_S
+            with closing(passes()) as work:
+                loop.run_until_complete(work)
     loop.close()
     limits.stop()
     workers.stop()
