@@ -316,19 +316,17 @@ class _Checks:
                 message = "duplicate extender managed resource name"
                 self._complain(where, message, resource.name)
         names = [resource.name for resource in resources]
-        if names and self._config.extender.preempt_groups:
-            message = (
-                "cannot be told to kube-scheduler together with preemptGroups: preempt is then an "
-                "extender entry of its own, and no two entries may name the same resource"
-            )
-            self._complain(at, message, names, "leave one of them out")
         verbs = set(self._config.verbs)
-        if resources and "bind" in verbs and verbs != {"bind"}:
-            message = (
-                "cannot be told to kube-scheduler together with bind: bind is an extender entry "
-                "of its own, and no two entries may name the same resource"
-            )
-            self._complain(at, message, names, "leave one of them out")
+        for other, apart, is_there in (
+            ("preemptGroups", "preempt is then", self._config.extender.preempt_groups),
+            ("bind", "bind is", "bind" in verbs and verbs != {"bind"}),
+        ):
+            if names and is_there:
+                message = (
+                    f"cannot be told to kube-scheduler together with {other}: {apart} an extender "
+                    "entry of its own, and no two entries may name the same resource"
+                )
+                self._complain(at, message, names, "leave one of them out")
 
     def queue(self) -> None:
         config = self._config

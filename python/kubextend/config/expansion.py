@@ -75,47 +75,30 @@ def _enabled(
         if not plugin.name:
             findings.complain((*where, "name"), "Required value", plugin.name)
         elif info is None:
-            _refuse_unknown(plugin.name, (*where, "name"), point, catalog, findings)
+            complain_of_unknown(plugin.name, (*where, "name"), catalog, findings, point)
         else:
             yield _Known((*where, "name"), plugin, info)
 
 
-def _refuse_unknown(
-    name: str, at: Location, point: str, catalog: Catalog, findings: Findings
-) -> None:
-    if point == _MULTI_POINT:
-        complain_of_unknown(name, at, catalog, findings)
-    else:
-        complain_of_unknown(name, at, catalog, findings, kind=PLUGIN_TYPES[point], point=point)
-
-
 def complain_of_unknown(
-    name: str,
-    at: Location,
-    catalog: Catalog,
-    findings: Findings,
-    *,
-    kind: str = "plugin",
-    point: str | None = None,
+    name: str, at: Location, catalog: Catalog, findings: Findings, point: str = _MULTI_POINT
 ) -> None:
     """Add an issue that a plugin does not exist, or why an existing plugin is unavailable.
-
-    No issue is added if the name belongs to an ``outOfTree`` class whose failed import is reported
-    already.
 
     Args:
         name: the name of the plugin in the file.
         at: the location of the name in the file.
         catalog: looks up plugin names.
         findings: gets the issue.
-        kind: the noun for the plugin in the message.
-        point: the extension point whose plugins the hint lists; None: all plugins.
+        point: the extension point whose plugins the hint lists; ``multiPoint``: all plugins.
     """
     unavailable = catalog.why_unavailable(name)
     if unavailable is not None:
         findings.complain(at, unavailable.message, name, unavailable.hint)
-    elif not catalog.is_missing(name):
-        findings.complain(at, f'{kind} "{name}" does not exist', name, catalog.hint(name, point))
+    else:
+        kind = PLUGIN_TYPES.get(point, "plugin")
+        hint = catalog.hint(name, point if point in PLUGIN_TYPES else None)
+        findings.complain(at, f'{kind} "{name}" does not exist', name, hint)
 
 
 def check_weights_and_disabled(

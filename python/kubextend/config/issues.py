@@ -16,20 +16,16 @@ Location: TypeAlias = tuple[str | int, ...]
 
 # A name that belongs in more places, such as ``name``, is no hint.
 _MOST_HOMES: Final = 2
+# By the first word of pydantic's errors about a type, such as ``int_type`` and ``int_parsing``.
 _EXPECTED = {
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
-    "dict_type": "an object",
-    "float_parsing": "a number",
-    "float_type": "a number",
-    "int_parsing": "a whole number",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "list_type": "a list",
-    "model_attributes_type": "an object",
-    "model_type": "an object",
-    "string_type": "a string",
-    "tuple_type": "a list",
+    "bool": "true or false",
+    "dict": "an object",
+    "float": "a number",
+    "int": "a whole number",
+    "list": "a list",
+    "model": "an object",
+    "string": "a string",
+    "tuple": "a list",
 }
 _JSON_NAMES = (
     (bool, "true or false"),
@@ -134,8 +130,9 @@ def _is_switch(model: type[BaseModel] | None, field: int | str) -> bool:
 
 def _sentence(details: ErrorDetails) -> str:
     kind, context = details["type"], details.get("ctx", {})
-    if kind in _EXPECTED:
-        return f"expected {_EXPECTED[kind]}, found {_json_name(details['input'])}"
+    expected = _EXPECTED.get(kind.partition("_")[0])
+    if expected and kind.endswith(("_type", "_parsing", "_from_float")):
+        return f"expected {expected}, found {_json_name(details['input'])}"
     if kind == "literal_error":
         return f"must be {context['expected']}"
     if kind == "greater_than_equal":

@@ -3,7 +3,7 @@
 import copy
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,11 +13,12 @@ from kubextend.config.checks import check
 from kubextend.config.issues import Findings, issues_of
 from kubextend.config.kube_versions import SCHEDULER_KIND
 from kubextend.config.model import API_VERSION, KIND, ExtenderConfiguration
-from kubextend.config.out_of_tree import with_out_of_tree
 from kubextend.config.plugin_catalog import Catalog
 from kubextend.config.resolve import check_scheduler_names, resolve
 from kubextend.config.yaml_document import read_document, read_file
 from kubextend.errors import ConfigError, Issue
+from kubextend.framework.imports import PluginUnavailableError
+from kubextend.framework.known_plugins import KnownPlugins
 from kubextend.framework.registered_plugin import RegisteredPlugin
 
 __all__ = ["DEFAULT", "load", "parse", "without_nulls"]
@@ -78,7 +79,7 @@ def parse(
             an unreadable file is only noted.
 
     Raises: ConfigError: the configuration cannot run. The error has all unknown fields and wrong
-        values; if there are none, all other issues of the file.
+        values; if there are none, all classes that cannot be imported; else all other issues.
     """
     findings = Findings()
     _check_type(tree, findings)
@@ -89,14 +90,35 @@ def parse(
     except ValidationError as error:
         findings.issues += issues_of(error, ExtenderConfiguration)
         raise _all_of(findings, tree) from error
-    plugins, missing = with_out_of_tree(config.out_of_tree, known, findings)
+    plugins = _with_out_of_tree(config.out_of_tree, known)
     names = [profile.scheduler_name for profile in config.profiles]
     check_scheduler_names(names, findings, config.pass_through)
-    resolved = resolve(config.profiles, Catalog(plugins, missing), findings)
+    resolved = resolve(config.profiles, Catalog(plugins), findings)
     check(config.with_resolved(resolved), findings, runs_here=runs_here)
     if findings.issues:
         raise _all_of(findings, tree)
     return config.with_resolved(resolved, tuple(findings.notes), plugins)
+
+
+def _with_out_of_tree(
+    references: Sequence[str], known: Mapping[str, RegisteredPlugin]
+) -> KnownPlugins:
+    """Import the plugin classes of ``outOfTree``, and return all known plugins.
+
+    Raises: ConfigError: classes cannot be imported, or are named twice.
+    """
+    larger, findings = KnownPlugins.of(known, "kubextend"), Findings()
+    for index, reference in enumerate(references):
+        if reference in references[:index]:
+            findings.complain(("outOfTree", index), "is named twice", reference, "keep one")
+            continue
+        try:
+            larger = larger.with_reference(reference, f"outOfTree[{index}]")
+        except PluginUnavailableError as error:
+            findings.complain(("outOfTree", index), error.message, reference, error.hint)
+    if findings.issues:
+        raise ConfigError(findings.issues)
+    return larger
 
 
 def _all_of(findings: Findings, tree: Mapping[str, JsonValue]) -> ConfigError:

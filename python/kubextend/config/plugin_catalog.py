@@ -1,8 +1,5 @@
 """Looks up the plugin names of a configuration file among kubextend's and kube-scheduler's."""
 
-import difflib
-from typing import Final
-
 from kubextend.config.issues import suggestion
 from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS
 from kubextend.framework.imports import PluginUnavailableError
@@ -11,20 +8,16 @@ from kubextend.framework.registered_plugin import RegisteredPlugin
 
 __all__ = ["Catalog"]
 
-_NEAR: Final = 0.8
-
 
 class Catalog:
     """Looks up the plugin names of one configuration file, and says why a name cannot be used.
 
     Args:
         known: every plugin that the file may name.
-        missing: names of plugins whose import failed and is reported already.
     """
 
-    def __init__(self, known: KnownPlugins, missing: frozenset[str] = frozenset()) -> None:
+    def __init__(self, known: KnownPlugins) -> None:
         self._known = known
-        self._missing = missing
         self._unavailable: dict[str, PluginUnavailableError] = {}
 
     def find(self, name: str) -> RegisteredPlugin | None:
@@ -40,15 +33,6 @@ class Catalog:
         except PluginUnavailableError as error:
             self._unavailable[name] = error
             return None
-
-    def is_missing(self, name: str) -> bool:
-        """Return whether a plugin's import failed, and the failure is reported already.
-
-        A reference may fail because it is misspelled, so a name that is nearly that of the class
-        counts, too.
-        """
-        missing = [_plain(each) for each in self._missing]
-        return bool(difflib.get_close_matches(_plain(name), missing, n=1, cutoff=_NEAR))
 
     def why_unavailable(self, name: str) -> PluginUnavailableError | None:
         """Return the error because of which a plugin cannot be used.
@@ -75,7 +59,3 @@ class Catalog:
             return hint
         own = "install its package beside kubextend, or name its class in outOfTree"
         return f"{hint}; a plugin of your own: {own}"
-
-
-def _plain(name: str) -> str:
-    return name.casefold().replace("_", "")

@@ -10,15 +10,14 @@ pkg/scheduler/framework/runtime/framework.go NewFramework
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from kubextend.config.expansion import check_weights_and_disabled, complain_of_unknown, expand
 from kubextend.config.issues import Findings, Location, issues_of, path_of
-from kubextend.config.model import EnabledPlugin, ResolvedProfile, SchedulerProfile
+from kubextend.config.model import EnabledPlugin, PluginConfig, ResolvedProfile, SchedulerProfile
 from kubextend.config.plugin_catalog import Catalog
-from kubextend.config.plugin_policies import check_policies
 from kubextend.config.queueing import (
     QUEUE_POINTS,
     check_common_order,
@@ -34,8 +33,13 @@ __all__ = ["DEFAULT_SCHEDULER_NAME", "check_scheduler_names", "resolve"]
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 # Bytes. The store of pods cuts a longer spec.schedulerName, so no profile would match such a pod.
 _LONGEST_NAME = 253
+_NEVER_IGNORED: Final = ("reserve", "permit", "preBind", "bind")
 # kube-scheduler names itself so in Events, where kube-apiserver takes such names alone.
 _PASSED = re.compile(r"[a-z0-9]([\w./-]*[a-z0-9])?", re.ASCII | re.IGNORECASE)
+
+
+_Points: TypeAlias = Mapping[str, Sequence[EnabledPlugin]]
+"""The enabled plugins of a profile by extension point, in order."""
 
 
 class _Args(NamedTuple):
@@ -110,19 +114,17 @@ def _resolved(
     check_weights_and_disabled(profile.plugins, (*at, "plugins"), catalog, findings)
     name = profile.scheduler_name or DEFAULT_SCHEDULER_NAME
     check_queue_points(at, name, profile.plugins, points, findings)
-    enabled = dict.fromkeys(plugin.name for plugins in points.values() for plugin in plugins)
+    enabled = _names(points, *points)
     where: Location = (*at, "pluginConfig")
     found = _args_by_name(where, profile, enabled, catalog, findings)
-    for index, config in enumerate(profile.plugin_config):
-        check_policies((*where, index), config, points, findings)
+    _check_policies(where, profile.plugin_config, points, findings)
     args = {
         name: _checked(name, found.get(name, _Args(where, {}, given=False)), catalog, findings)
         for name in enabled
     }
     infos = {plugin: catalog.find(plugin) for plugin in enabled}
     needing = {name for name, info in infos.items() if info is not None and info.needs_pods}
-    rejecting = (*points.get("preFilter", ()), *points.get("filter", ()))
-    counting = needing & {plugin.name for plugin in rejecting}
+    counting = needing & _names(points, "preFilter", "filter").keys()
     _note_own_reservations((*at, "plugins"), points, needing, findings)
     for plugin, info in infos.items():
         for what in misspelt_methods(getattr(info, "plugin_class", None)):
@@ -140,21 +142,33 @@ def _resolved(
     )
 
 
+def _check_policies(
+    at: Location, configs: Sequence[PluginConfig], points: _Points, findings: Findings
+) -> None:
+    """Check that no failure is ignored of a plugin that decides about the binding of pods."""
+    for index, config in enumerate(configs):
+        named = [each for each in _NEVER_IGNORED if config.name in _names(points, each)]
+        if config.failure_policy == "Ignore" and named:
+            bound_at = ", ".join(PLUGIN_TYPES[each].removesuffix("Plugin") for each in named)
+            message = f"must be Fail: {config.name} is enabled at {bound_at}"
+            hint = "a pod would be bound as if the plugin had agreed"
+            findings.complain((*at, index, "failurePolicy"), message, "Ignore", hint)
+
+
+def _names(points: _Points, *which: str) -> dict[str, None]:
+    """Return the names of the plugins at some extension points, in order and each once."""
+    return {plugin.name: None for point in which for plugin in points.get(point, ())}
+
+
 def _note_own_reservations(
-    at: Location,
-    points: Mapping[str, Sequence[EnabledPlugin]],
-    needing: Collection[str],
-    findings: Findings,
+    at: Location, points: _Points, needing: Collection[str], findings: Findings
 ) -> None:
     """Add a note about each plugin that filters and reserves, and does not read pods.
 
     Reserve runs in bind, after filter was called for all members of a PodGroup.
     """
-    filtering, reserving = (
-        {plugin.name: None for point in wanted for plugin in points.get(point, ())}
-        for wanted in (("preFilter", "filter"), ("reserve",))
-    )
-    for name in filtering:
+    reserving = _names(points, "reserve")
+    for name in _names(points, "preFilter", "filter"):
         if name in reserving and name not in needing:
             message = (
                 f"{name} filters and reserves without needs_pods: if its filter counts what its "
@@ -164,9 +178,7 @@ def _note_own_reservations(
             findings.note(at, message)
 
 
-def _state(
-    points: Mapping[str, Sequence[EnabledPlugin]], needing: Collection[str]
-) -> tuple[str, ...]:
+def _state(points: _Points, needing: Collection[str]) -> tuple[str, ...]:
     """Return a sentence for each plugin that keeps what other replicas do not know.
 
     kubextend counts a pod on its node from before the Binding on. Other replicas see the pod there
@@ -176,16 +188,11 @@ def _state(
         points: extension point -> its plugins.
         needing: the names of the plugins with ``needs_pods = True``.
     """
-    kept = {
-        name: "looks at the pods on nodes"
-        for point, plugins in points.items()
-        if point not in QUEUE_POINTS
-        for name in (plugin.name for plugin in plugins)
-        if name in needing
-    }
+    called = _names(points, *(point for point in points if point not in QUEUE_POINTS))
+    kept = {name: "looks at the pods on nodes" for name in called if name in needing}
     for point, what in (("reserve", "reserves"), ("permit", "holds pods")):
-        for plugin in points.get(point, ()):
-            kept.setdefault(plugin.name, what)
+        for name in _names(points, point):
+            kept.setdefault(name, what)
     return tuple(f"{name} {what}" for name, what in kept.items())
 
 

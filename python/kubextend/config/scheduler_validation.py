@@ -103,15 +103,14 @@ def _check_election(election: Election, findings: Findings) -> None:
             (election.retry_period, "2s"),
         )
     )
-    if retry <= Duration(0):
-        _refuse(findings, (*at, "retryPeriod"), "must be more than 0s", str(retry))
     least = max(Duration(0), Duration(int(_JITTER * retry.nanoseconds)))
-    if renew <= least:
-        message = f"must be more than {least}, {_JITTER} times retryPeriod"
-        _refuse(findings, (*at, "renewDeadline"), message, str(renew))
-    if lease <= renew:
-        message = f"must be more than {renew}, the renewDeadline"
-        _refuse(findings, (*at, "leaseDuration"), message, str(lease))
+    for field, found, bound, why in (
+        ("retryPeriod", retry, Duration(0), ""),
+        ("renewDeadline", renew, least, f", {_JITTER} times retryPeriod"),
+        ("leaseDuration", lease, renew, ", the renewDeadline"),
+    ):
+        if found <= bound:
+            _refuse(findings, (*at, field), f"must be more than {bound}{why}", str(found))
 
 
 def _check_extenders(entries: Collection[ExtenderEntry], findings: Findings) -> None:

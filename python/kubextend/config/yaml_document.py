@@ -1,7 +1,7 @@
 """Reads one YAML document as a JSON object, as kube-scheduler reads its own configuration.
 
 The reader is stricter than a YAML library: it refuses, with the line, a key that is given twice, a
-key that is no text, a tag, and aliases that expand to too many values.
+key that is no text, and a tag.
 """
 
 import json
@@ -21,8 +21,6 @@ __all__ = ["read_document", "read_file"]
 _STDIN: Final = "-"
 
 _MAX_BYTES = 1 << 20
-# The most values of a document with all aliases expanded: ten nested tenfold aliases exceed it.
-_MAX_NODES = 100_000
 _TAG = "tag:yaml.org,2002:"
 _NO_TABS = "YAML indents with spaces, and not with tabs"
 
@@ -35,28 +33,12 @@ class _Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  PyYAML's own declaration
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._expanded = 0
-        self._sizes: dict[yaml.Node, int] = {}
-
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Compose a node, and count its values, those of an alias at each use of the alias."""
+        """Compose a node without a tag."""
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if getattr(event, "tag", None) is not None:
             _refuse(event, f"the tag {event.tag} has no meaning here; write the value alone")
-        before = self._expanded
-        node: Any = super().compose_node(parent, index)
-        if not isinstance(event, yaml.AliasEvent):
-            self._expanded += 1
-            self._sizes[node] = self._expanded - before
-        elif node in self._sizes:
-            self._expanded += self._sizes[node]
-        else:
-            _refuse(event, "an alias inside its own anchor")
-        if self._expanded > _MAX_NODES:
-            _refuse(event, f"aliases expand to more than {_MAX_NODES} values; write them out")
-        return node
+        return super().compose_node(parent, index)
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Compose a mapping whose keys are different texts."""
