@@ -42,13 +42,10 @@ class WrongMethod(NamedTuple):
     Attributes:
         what: a sentence that says what is wrong, beginning with the method's name.
         right: the right ``def`` line of the method.
-        is_async: True if the method is a coroutine function at an extension point that must be
-            synchronous; False if its parameters are wrong.
     """
 
     what: str
     right: str
-    is_async: bool
 
 
 def missing_half(plugin: Any) -> str:
@@ -89,13 +86,13 @@ def wrong_methods(plugin: Any) -> Iterator[WrongMethod]:
             if not callable(method) or (signature and not _takes(signature, count)):
                 lacks = f"does not take ({arguments})" if arguments else "takes what nobody gives"
                 what = f"{name}{signature or ''} {lacks}"
-                yield WrongMethod(what, right, is_async=False)
+                yield WrongMethod(what, right)
             if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
                 what = f"{name} has a yield, so a call of it runs nothing: take the yield out"
-                yield WrongMethod(what, right, is_async=False)
+                yield WrongMethod(what, right)
             if point in _SYNCHRONOUS and inspect.iscoroutinefunction(method):
                 what = f"{name} is async, which only the binding cycle awaits"
-                yield WrongMethod(what, right, is_async=True)
+                yield WrongMethod(what, right)
 
 
 def _signature(method: object) -> inspect.Signature | None:

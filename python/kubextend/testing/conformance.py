@@ -18,9 +18,8 @@ from pydantic import BaseModel
 from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS
 from kubextend.errors import KubextendError, PluginError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.plugin import METHODS_OF_POINT, QueuedPodInfo
+from kubextend.framework.plugin import QueuedPodInfo
 from kubextend.framework.registered_plugin import RegisteredPlugin
-from kubextend.framework.signatures import missing_half, wrong_methods
 from kubextend.framework.spelling import misspelt_methods
 from kubextend.framework.status import Code, Status
 from kubextend.profile.waiting_pods import MAX_PERMIT_WAIT_S
@@ -204,52 +203,31 @@ def violations(plugin: Any, **inputs: Any) -> Sequence[Violation]:
 
 def _misconduct(subject: _Subject) -> list[Violation]:
     try:
-        [one], [other] = (subject.cluster(subject.cases[0]).plugins for _ in range(2))
+        subject.cluster(subject.cases[0])
     except KubextendError as error:
         return [Violation("can be made", str(error))]
-    before = _shared_by_profiles(subject.plugin, one, other)
     broken: dict[str, Violation] = {}
+    before = _on_class(subject.plugin)
     for rule in _CONDUCT:
         try:
             for violation in rule(subject):
                 broken.setdefault(violation.rule, violation)
         except (PluginError, _RaisedError) as error:
             broken.setdefault(str(error), Violation("does not raise", str(error)))
-    after = _shared_by_profiles(subject.plugin, one, other)
-    if changed := sorted(name for name in after if before.get(name) != after[name]):
-        what = (
-            f"{', '.join(changed)} changed, and all profiles share it: make an object of its own "
-            "in __init__"
-        )
-        broken[what] = Violation("keeps its state in the instance", what)
+    for name, value in _on_class(subject.plugin).items():
+        if before.get(name) != value:
+            what = (
+                f"{name} changed, and all profiles share it: make an object of its own in __init__"
+            )
+            broken[name] = Violation("keeps its state in the instance", what)
     return [*broken.values()]
 
 
-def _shared_by_profiles(plugin: Any, one: object, other: object) -> Mapping[str, str]:
-    """Return what a plugin's class has, and what two instances of it both refer to, as text.
-
-    Args:
-        plugin: the plugin as it was given.
-        one: the plugin of one profile.
-        other: the plugin of another profile.
-    """
+def _on_class(plugin: Any) -> Mapping[str, str]:
+    """Return what a plugin's class has, as text."""
     owner = plugin if isinstance(plugin, type) else type(plugin)
-    found = {name: inspect.getattr_static(owner, name) for name in dir(owner)}
-    if one is not other:
-        mine, others = (getattr(each, "__dict__", {}) for each in (one, other))
-        found |= {name: value for name, value in mine.items() if others.get(name) is value}
-    return {
-        name: _shown(value)
-        for name, value in found.items()
-        if not (name.startswith("__") or name == "_abc_impl" or callable(value))
-    }
-
-
-def _shown(value: object) -> str:
-    """Return a text that changes with a value, also if the value has no ``repr`` of its own."""
-    if type(value).__repr__ is object.__repr__:
-        return repr(getattr(value, "__dict__", None))
-    return repr(value)
+    names = [name for name in dir(owner) if not name.startswith("__")]
+    return {name: repr(inspect.getattr_static(owner, name)) for name in names}
 
 
 def _has_a_name(plugin: Any) -> Iterator[Violation]:
@@ -260,15 +238,6 @@ def _has_a_name(plugin: Any) -> Iterator[Violation]:
         yield Violation("has a name", f"no configuration can name {name!r}")
     elif name in IN_TREE_PLUGINS:
         yield Violation("has a name of its own", f"{name} is kube-scheduler's own plugin")
-
-
-def _extends_something(plugin: Any) -> Iterator[Violation]:
-    methods = [method for each in METHODS_OF_POINT.values() for method in each]
-    if not any(hasattr(plugin, method) for method in methods):
-        yield Violation("extends a point", f"it has none of {', '.join(methods)}")
-    if half := missing_half(plugin):
-        rule = "gives up what it reserves" if "reserve" in half else "normalises its own scores"
-        yield Violation(rule, half)
 
 
 def _spells_its_methods(plugin: Any) -> Iterator[Violation]:
@@ -283,21 +252,9 @@ def _declares_resources(plugin: Any) -> Iterator[Violation]:
         yield Violation("names resources in informers", str(error))
 
 
-def _has_the_signatures(plugin: Any) -> Iterator[Violation]:
-    for wrong in wrong_methods(plugin):
-        rule = (
-            "is async only from reserve on" if wrong.is_async else "has the framework's signatures"
-        )
-        yield Violation(rule, f"{wrong.what}; write {wrong.right}")
-
-
 def _takes_closed_args(plugin: Any) -> Iterator[Violation]:
-    model = getattr(plugin, "Args", None)
-    if model is None:
-        return
-    if not (inspect.isclass(model) and issubclass(model, BaseModel)):
-        yield Violation("has Args of pydantic", f"Args is {model!r}")
-    elif model.model_config.get("extra") != "forbid":
+    model = getattr(plugin, "Args", BaseModel)
+    if model is not BaseModel and getattr(model, "model_config", {}).get("extra") != "forbid":
         what = 'a mistyped argument would pass unseen: class Args(BaseModel, extra="forbid")'
         yield Violation("refuses unknown Args", what)
 
@@ -544,9 +501,7 @@ def _starts_soundly(subject: _Subject) -> Iterator[Violation]:
 
 _FORM: Final = (
     _has_a_name,
-    _extends_something,
     _spells_its_methods,
-    _has_the_signatures,
     _takes_closed_args,
     _declares_resources,
 )
