@@ -587,7 +587,11 @@ class Gangs:
         """Return a group's pods as last listed; a list of n pods is made anew after n / 5,000 s."""
         roster = group.roster
         if roster is None or self._clock() >= roster.until_s:
-            roster = group.roster = self._listed(key, group)
+            permitted = set(group.permitted)
+            roster = group.roster = self._listed(key)
+            # A deleted pod; another may reach Permit on the event loop while a thread lists.
+            for uid in permitted - roster.there:
+                group.permitted.pop(uid, None)
         return roster
 
     def _gathered(self, key: _Key) -> _Roster:
@@ -597,24 +601,18 @@ class Gangs:
         """
         roster = self._gathering.pop(key, None)
         if roster is None or self._clock() >= roster.until_s:
-            uids = {pod.uid for pod in self._members(key)}
-            roster = _Roster(uids, {}, self._clock() + len(uids) / _LISTED_PER_S)
+            roster = self._listed(key)
         self._gathering[key] = roster
         if len(self._gathering) > _GROUPS:
             self._gathering.popitem(last=False)
         return roster
 
-    def _listed(self, key: _Key, group: _Group) -> _Roster:
-        """List a group's pods now, and remove deleted pods from ``group.permitted``."""
-        permitted = set(group.permitted)
+    def _listed(self, key: _Key) -> _Roster:
+        """List a group's pods now."""
         members = self._members(key)
         assumed = self._handle.assumed_pods()
-        uids = {pod.uid for pod in members}
-        # A pod may reach Permit on the event loop while a thread lists.
-        for uid in permitted - uids:
-            group.permitted.pop(uid, None)
         return _Roster(
-            there=uids,
+            there={pod.uid for pod in members},
             bound={
                 pod.uid: node
                 for pod in members

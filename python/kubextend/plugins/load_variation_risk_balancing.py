@@ -10,6 +10,7 @@ from pydantic import Field
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle
+from kubextend.plugins.measured import Measured
 from kubextend.prometheus import rounded
 from kubextend.prometheus.node_load import RESOURCES, Load, NodeLoad, NodeLoadArgs, pod_requests
 
@@ -31,7 +32,7 @@ class LoadVariationRiskBalancingArgs(NodeLoadArgs):
     safe_variance_sensitivity: float = Field(default=1.0, ge=0, allow_inf_nan=False)
 
 
-class LoadVariationRiskBalancing:
+class LoadVariationRiskBalancing(Measured):
     """Scores nodes by the risk that the load of CPU or memory becomes high.
 
     The risk of a resource is half of the sum of two shares of the node's allocatable amount: the
@@ -44,20 +45,12 @@ class LoadVariationRiskBalancing:
 
     def __init__(self, args: LoadVariationRiskBalancingArgs, handle: Handle) -> None:
         self._args = args
-        self._load = NodeLoad(args, handle, self.name)
-
-    def start(self) -> None:
-        """Begin to query Prometheus in the background for the nodes' load."""
-        self._load.start()
-
-    def stop(self) -> None:
-        """Stop the queries to Prometheus for the nodes' load."""
-        self._load.stop()
+        self._metric = NodeLoad(args, handle, self.name)
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
         """Return a score 0..100 for each node, lower for a higher risk."""
         del state
-        loads = self._load.latest()
+        loads = self._metric.latest()
         wanted = pod_requests(pod)
         capacities = [nodes.allocatable(resource) for resource in RESOURCES]
         scores = []

@@ -13,6 +13,7 @@ from kubextend import core
 from kubextend.framework.args_model import ArgsModel
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle
+from kubextend.plugins.measured import Measured
 from kubextend.prometheus import rounded
 from kubextend.prometheus.node_load import (
     RESOURCES,
@@ -71,7 +72,7 @@ class Committed(NamedTuple):
     limits: int = 0
 
 
-class LowRiskOverCommitment:
+class LowRiskOverCommitment(Measured):
     """Scores nodes by the risk that pods use more than they request.
 
     The risk of a resource has two parts: how far the pods' limits exceed the node, and how probable
@@ -86,23 +87,15 @@ class LowRiskOverCommitment:
     def __init__(self, args: LowRiskOverCommitmentArgs, handle: Handle) -> None:
         self._args = args
         self._handle = handle
-        self._load = NodeLoad(args, handle, self.name)
+        self._metric = NodeLoad(args, handle, self.name)
         self._seen: dict[str, tuple[int, tuple[Committed, ...]]] = {}
-
-    def start(self) -> None:
-        """Begin to query Prometheus in the background for the nodes' load."""
-        self._load.start()
-
-    def stop(self) -> None:
-        """Stop the queries to Prometheus for the nodes' load."""
-        self._load.stop()
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
         """Return a score 0..100 for each node, lower for a higher risk."""
         wanted = _committed(pod)
         if not any(map(any, wanted)):
             return [0] * len(nodes)
-        loads = self._load.latest()
+        loads = self._metric.latest()
         there = self._on_nodes(state, nodes)
         capacities = [nodes.allocatable(resource) for resource in RESOURCES]
         weights = self._args.risk_limit_weights

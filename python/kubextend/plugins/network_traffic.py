@@ -9,6 +9,7 @@ from pydantic import Field
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle
+from kubextend.plugins.measured import Measured
 from kubextend.prometheus import NodeMetric, PrometheusArgs, Vector, rounded
 from kubextend.prometheus.args import Duration
 
@@ -33,7 +34,7 @@ class NetworkTrafficArgs(PrometheusArgs):
     time_range: Duration = "5m"
 
 
-class NetworkTraffic:
+class NetworkTraffic(Measured):
     """Scores nodes by the bytes that they receive and send a second, counted by node_exporter.
 
     The score of a node is 100 - traffic * 100 / highest traffic, as in tutorials about a plugin of
@@ -49,14 +50,6 @@ class NetworkTraffic:
         self._fallback_score = args.fallback_score
         self._metric = NodeMetric(args, traffic_query(args), handle, self.name)
         self._seen: tuple[Vector, Mapping[str, int]] = (Vector({}), {})
-
-    def start(self) -> None:
-        """Begin to query Prometheus in the background for the nodes' traffic."""
-        self._metric.start()
-
-    def stop(self) -> None:
-        """Stop the queries to Prometheus for the nodes' traffic."""
-        self._metric.stop()
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
         """Return each node's traffic in bytes a second, in the order of ``nodes``; -1: unknown."""

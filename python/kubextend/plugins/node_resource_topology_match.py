@@ -60,7 +60,6 @@ Amounts: TypeAlias = Mapping[str, int]
 Strategy: TypeAlias = Callable[[Amounts, Amounts, Mapping[str, int]], int]
 Costs: TypeAlias = tuple[tuple[int, ...], ...]
 
-_T = TypeVar("_T")
 _V = TypeVar("_V")
 
 
@@ -138,93 +137,56 @@ class _Topology(NamedTuple):
 
 
 class _Requests(NamedTuple):
-    """What a pod requests, and how much of it kubelet aligns with NUMA zones.
+    """What a pod requests, and what kubelet aligns with NUMA zones.
 
     Attributes:
-        init_containers: for each, whether it is a sidecar, and what it requests.
-        containers: what each app container requests.
+        containers: the kind and the request of each container, in the order of their start.
+        whole: the most that the pod requests at one time.
     """
 
-    init_containers: Sequence[tuple[bool, Amounts]]
-    containers: Sequence[Amounts]
-    overhead: Amounts
+    containers: Sequence[tuple[str, Amounts]]
+    whole: Amounts
     guaranteed: bool
 
     @classmethod
     def of(cls, pod: core.Pod) -> "_Requests":
         """Return the requests of a pod."""
-        first = [(each.sidecar, each.requests) for each in pod.init_containers]
-        then = [each.requests for each in pod.containers]
-        return cls(first, then, pod.overhead, pod.qos_class == "Guaranteed")
+        first = [
+            ("sidecar container" if each.sidecar else _INIT_CONTAINER, each.requests)
+            for each in pod.init_containers
+        ]
+        then = [("container", each.requests) for each in pod.containers]
+        return cls([*first, *then], pod.requests, pod.qos_class == "Guaranteed")
 
-    def named(self) -> set[str]:
-        """Return the resources that the pod names."""
-        return {each for request in (*self.of_containers(), self.overhead) for each in request}
+    def aligned(self, scope: str) -> Sequence[tuple[str, Amounts]]:
+        """Return the kinds and requests that kubelet aligns one after the other, by its scope."""
+        return [("pod", self.whole)] if scope == "pod" else self.containers
 
     def without(self, resources: Collection[str]) -> "_Requests":
         """Return the requests of all other resources."""
-
-        def rest(request: Amounts) -> Amounts:
-            return {each: request[each] for each in request if each not in resources}
-
-        first = [(is_sidecar, rest(request)) for is_sidecar, request in self.init_containers]
-        return _Requests(
-            first, list(map(rest, self.containers)), rest(self.overhead), self.guaranteed
+        return self._changed(
+            lambda request: {each: request[each] for each in request if each not in resources}
         )
 
-    def of_containers(self) -> list[Amounts]:
-        """Return the requests of each container, of init containers first."""
-        return [*(request for _, request in self.init_containers), *self.containers]
+    def needed(self) -> "_Requests":
+        """Return how much of the resources a zone needs to have left, in place of the requests."""
+        return self._changed(
+            lambda request: {
+                each: wanted if self._needs_room(each) else 0
+                for each, wanted in request.items()
+                if wanted
+            }
+        )
 
-    def of_pod(self) -> Amounts:
-        """Return the most that the pod requests at one time: a sidecar runs beside what follows."""
-        whole, started, most = Counter[str](), Counter[str](), Counter[str]()
-        for request in self.containers:
-            whole.update(request)
-        for is_sidecar, request in self.init_containers:
-            for resource, wanted in request.items():
-                most[resource] = max(most[resource], started[resource] + wanted)
-                started[resource] += wanted if is_sidecar else 0
-        whole.update(started)
-        for resource, at_start in most.items():
-            whole[resource] = max(whole[resource], at_start)
-        whole.update(self.overhead)
-        return whole
-
-    def by_scope(self) -> "_ByScope":
-        """Return the requests that kubelet aligns one after the other, by its scope."""
-        return {"pod": [self.of_pod()], "container": self.of_containers()}
-
-    def need_room(self, resource: str) -> bool:
+    def _needs_room(self, resource: str) -> bool:
         """Return whether a zone needs room: for cpu, memory and huge pages if Guaranteed."""
         return self.guaranteed or not (
             resource in {"cpu", "memory"} or resource.startswith("hugepages-")
         )
 
-    def needs(self) -> "_Needs":
-        """Return what zones need to have for the pod, for the filter."""
-        first = [
-            ("sidecar container" if is_sidecar else _INIT_CONTAINER, self._need(request))
-            for is_sidecar, request in self.init_containers
-        ]
-        then = [("container", self._need(request)) for request in self.containers]
-        return {"pod": [("pod", self._need(self.of_pod()))], "container": [*first, *then]}
-
-    def _need(self, request: Amounts) -> "_Need":
-        return tuple(
-            (resource, wanted if self.need_room(resource) else 0)
-            for resource, wanted in request.items()
-            if wanted
-        )
-
-
-_Need: TypeAlias = tuple[tuple[str, int], ...]
-"""Resources that a zone needs to have, and how much of each the zone needs to have left."""
-
-
-_ByScope: TypeAlias = Mapping[str, Sequence[Amounts]]
-_Needs: TypeAlias = Mapping[str, Sequence[tuple[str, _Need]]]
-"""By kubelet's scope, what zones need to have, in the order in which it starts, with its kind."""
+    def _changed(self, changed: Callable[[Amounts], Amounts]) -> "_Requests":
+        containers = [(kind, changed(request)) for kind, request in self.containers]
+        return _Requests(containers, changed(self.whole), self.guaranteed)
 
 
 class NodeResourceTopologyMatch:
@@ -253,16 +215,15 @@ class NodeResourceTopologyMatch:
         """
         del state
         requests = _Requests.of(pod)
-        named = requests.named()
-        if pod.qos_class == "BestEffort" and not any(map(_is_device, named)):
+        if pod.qos_class == "BestEffort" and not any(map(_is_device, requests.whole)):
             return []
         rows: dict[str, set[int]] = {}
         try:
-            for row, reason in enumerate(self._each(requests, nodes, _Requests.needs, _refusal)):
+            for row, reason in enumerate(self._each(requests.needed(), nodes, _refusal)):
                 if reason:
                     rows.setdefault(reason, set()).add(row)
         except _TooMuchWorkError as error:
-            detail = f"{len(requests.of_containers())} containers, {len(named)} resources"
+            detail = f"{len(requests.containers)} containers, {len(requests.whole)} resources"
             return [Rejection(nodes.everything(), Status.unresolvable(str(error), detail))]
         return [
             Rejection(
@@ -281,7 +242,7 @@ class NodeResourceTopologyMatch:
         if not requests.guaranteed:
             return [_MAX_NODE_SCORE] * len(nodes)
         try:
-            scores = self._each(requests, nodes, _Requests.by_scope, self._score)
+            scores = self._each(requests, nodes, self._score)
             return [score if isinstance(score, int) else 0 for score in scores]
         except _TooMuchWorkError as error:
             name = f"{pod.namespace}/{pod.name}"
@@ -292,8 +253,7 @@ class NodeResourceTopologyMatch:
         self,
         requests: _Requests,
         nodes: core.Nodes,
-        prepared: Callable[[_Requests], _T],
-        judged: Callable[[_Topology, _T, _Budget], _V],
+        judged: Callable[[_Topology, _Requests, _Budget], _V],
     ) -> Iterator[_V | str | None]:
         """Yield what is judged of each node, of equal nodes once, or what ``_topology`` returns.
 
@@ -301,10 +261,10 @@ class NodeResourceTopologyMatch:
         none, so that they are left out of the requests there.
         """
         budget = _Budget()
-        extended = sorted(filter(core.is_dra_extended_resource, requests.named()))
+        extended = sorted(filter(core.is_dra_extended_resource, requests.whole))
         budget.spend(len(extended) * len(nodes))
         amounts = [nodes.allocatable(each) for each in extended]
-        rest: dict[tuple[str, ...], _T] = {}
+        rest: dict[tuple[str, ...], _Requests] = {}
         known: dict[tuple[bytes, tuple[str, ...]], _V] = {}
         for row, node in enumerate(nodes.names):
             found = self._topology(node)
@@ -314,15 +274,15 @@ class NodeResourceTopologyMatch:
             there = zip(extended, amounts, strict=True)
             lacking = tuple(each for each, of_nodes in there if not of_nodes[row])
             if lacking not in rest:
-                budget.spend(sum(map(len, requests.of_containers())))
-                rest[lacking] = prepared(requests.without(lacking))
+                budget.spend(sum(len(request) for _, request in requests.containers))
+                rest[lacking] = requests.without(lacking)
             kind = found.digest, lacking
             if kind not in known:
                 known[kind] = judged(found, rest[lacking], budget)
             yield known[kind]
 
-    def _score(self, topology: _Topology, by_scope: _ByScope, budget: _Budget) -> int:
-        wanted = by_scope[topology.scope]
+    def _score(self, topology: _Topology, requests: _Requests, budget: _Budget) -> int:
+        wanted = [request for _, request in requests.aligned(topology.scope)]
         if self._strategy is None:
             return _score_of_few_zones(topology, wanted, budget)
         if topology.policy != _SINGLE_NUMA_NODE:
@@ -409,12 +369,12 @@ def _costs(zone: KubeObject) -> Mapping[int, int]:
     return {number: int(value) for number, value in listed if number is not None}
 
 
-def _refusal(topology: _Topology, needs: _Needs, budget: _Budget) -> str:
+def _refusal(topology: _Topology, needed: _Requests, budget: _Budget) -> str:
     """Return why kubelet would refuse a pod on a node; "" if kubelet would not."""
     if topology.policy != _SINGLE_NUMA_NODE:
         return ""
     room = _Room(topology, budget)
-    for kind, need in needs[topology.scope]:
+    for kind, need in needed.aligned(topology.scope):
         number = room.zone_for(need)
         if number is None:
             return f"cannot align {kind}"
@@ -437,11 +397,11 @@ class _Room:
         self._offered = {resource for zone in self._zones.values() for resource in zone}
         self._budget = budget
 
-    def zone_for(self, need: _Need) -> int | None:
+    def zone_for(self, need: Amounts) -> int | None:
         """Return the lowest number of a zone with room for a need; None if no zone has room."""
         self._budget.spend(len(need) + 1)
         of_zones = []
-        for resource, least in need:
+        for resource, least in need.items():
             if resource in self._offered:
                 of_zones.append((resource, least))
             elif resource not in {"ephemeral-storage", "storage"} and not _is_device(resource):
@@ -450,10 +410,10 @@ class _Room:
             return 0
         return next((number for number in self._zones if self._has(number, of_zones)), None)
 
-    def take(self, number: int, need: _Need) -> None:
+    def take(self, number: int, need: Amounts) -> None:
         """Take from a zone what a container needs."""
         zone = self._zones.get(number, {})
-        for resource, taken in need:
+        for resource, taken in need.items():
             if resource in zone:
                 zone[resource] -= taken
 

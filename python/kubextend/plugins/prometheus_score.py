@@ -9,6 +9,7 @@ from pydantic import Field
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle
+from kubextend.plugins.measured import Measured
 from kubextend.prometheus import NodeMetric, PrometheusArgs, rounded
 
 __all__ = ["PrometheusScore", "PrometheusScoreArgs"]
@@ -36,7 +37,7 @@ class PrometheusScoreArgs(PrometheusArgs):
     allow_negative: bool = False
 
 
-class PrometheusScore:
+class PrometheusScore(Measured):
     """Scores each node by the number that a PromQL query yields for the node.
 
     A node without a number, or whose number is ignored, gets the fallback score of the arguments.
@@ -48,14 +49,6 @@ class PrometheusScore:
     def __init__(self, args: PrometheusScoreArgs, handle: Handle) -> None:
         self._args = args
         self._metric = NodeMetric(args, args.query, handle, self.name)
-
-    def start(self) -> None:
-        """Begin to run the configured query of Prometheus in the background."""
-        self._metric.start()
-
-    def stop(self) -> None:
-        """Stop running the configured query of Prometheus."""
-        self._metric.stop()
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
         """Return a score 0..100 for each node, in the order of ``nodes``; the best is highest."""

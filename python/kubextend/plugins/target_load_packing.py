@@ -14,6 +14,7 @@ from kubextend import core
 from kubextend.errors import TruncatedPodError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle
+from kubextend.plugins.measured import Measured
 from kubextend.prometheus import NodeMetric, PrometheusArgs, rounded
 from kubextend.prometheus.args import Duration
 
@@ -68,7 +69,7 @@ class TargetLoadPackingArgs(PrometheusArgs):
     fallback_score: int = Field(default=0, ge=0, le=100)
 
 
-class TargetLoadPacking:
+class TargetLoadPacking(Measured):
     """Scores nodes by the CPU use that is expected once the pod runs on the node.
 
     The expected use is the sum of the node's use that Prometheus measured, the predicted use of the
@@ -90,14 +91,6 @@ class TargetLoadPacking:
         self._metric = NodeMetric(args, utilization_query(args), handle, self.name)
         # By UID, the generation and the predicted use of the pods that the last measurement lacks.
         self._seen: dict[str, tuple[int, int]] = {}
-
-    def start(self) -> None:
-        """Begin to query Prometheus in the background for the nodes' CPU use."""
-        self._metric.start()
-
-    def stop(self) -> None:
-        """Stop the queries to Prometheus for the nodes' CPU use."""
-        self._metric.stop()
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
         """Return a score 0..100 for each node, highest where the expected CPU use is the target."""
