@@ -386,19 +386,19 @@ def test_a_plugin_that_raises_for_one_pod_has_its_own_frames_in_the_log_once_and
     assert len(cluster.failures) == 30
 
 
-def test_another_pod_with_the_same_error_is_named_at_once_in_one_line(
+def test_pods_that_fail_in_turn_by_the_same_error_share_a_line_a_minute(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cluster = testing.Cluster(plugin(filter=for_bad_pods(raises)))
-    for name in ("a", "b", "a"):
-        cluster.schedule(testing.make_pod(name, uid=name, labels={"bad": "yes"}))
-    first, *later = failures_in(caplog)
+    pods = [testing.make_pod(name, uid=name, labels={"bad": "yes"}) for name in ("a", "b")]
+    for _ in range(20):
+        for pod in pods:
+            cluster.schedule(pod)
+        cluster.advance(5)
+    first, again = failures_in(caplog)
     assert frames_of(first)
-    assert [frames_of(line) for line in later] == [[], []]
-    named = [
-        getattr(each, "pod", None) for each in caplog.records if "running" in each.getMessage()
-    ]
-    assert named == ["default/a", "default/b", "default/a"]
+    assert re.findall(r"(\d+) times so far$", again) == ["25"]
+    assert len(cluster.failures) == 40
 
 
 def test_another_error_another_line_and_another_plugin_have_their_own_frames(

@@ -74,13 +74,7 @@ class BindingPlugins:
         Args:
             at: returns the plugins at the point with this name in the configuration, in order.
         """
-        return cls(
-            reserve=at("reserve"),
-            permit=at("permit"),
-            pre_bind=at("preBind"),
-            bind=at("bind"),
-            post_bind=at("postBind"),
-        )
+        return cls(*map(at, ("reserve", "permit", "preBind", "bind", "postBind")))
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:

@@ -13,7 +13,6 @@ from types import TracebackType
 from typing import Final, TypeAlias
 
 from kubextend.errors import PluginError
-from kubextend.logs import AtMost
 from kubextend.metrics import Family, Metrics
 from kubextend.profile.run_in_progress import UncalledError
 
@@ -33,7 +32,6 @@ _CALLS_REFUSED: Final = Family(
 _LOGGER = logging.getLogger(__name__)
 
 _TOLD_AGAIN_S: Final = 60.0
-_MOST_LINES: Final = 10
 _MOST_KINDS: Final = 256
 _MOST_FRAMES: Final = 20
 # Bundled plugins are plugins as others are.
@@ -43,16 +41,15 @@ _CALLERS: Final = ("kubextend", "asyncio", "concurrent")
 _Kind: TypeAlias = tuple[str, str, str, str]
 """Plugin, extension point, type of the exception, and file and line where it was raised."""
 
-_Told: TypeAlias = tuple[int, str, float]
-"""How many failures of a kind there were, and of the last that the log names its pod and time."""
+_Told: TypeAlias = tuple[int, float]
+"""How many failures of a kind there were, and when the log was told of one."""
 
 
 class PluginFailures:
     """Counts the failures of plugins, and logs them without repeating itself. Any thread may call.
 
-    The first failure of a kind is logged with the frames of the plugin's own code. Of a further one
-    the log has a line with the number so far: at once if it is about another pod than the last, ten
-    a second at most, and otherwise once a minute.
+    The first failure of a kind is logged with the frames of the plugin's own code. Of further ones,
+    whatever pods they are about, the log has a line a minute with the number so far.
 
     Args:
         metrics: where failures are counted.
@@ -69,9 +66,6 @@ class PluginFailures:
         self._metrics = metrics
         self._clock = clock
         self._on_failure = on_failure
-        self._again = logging.Logger(_LOGGER.name)  # noqa: LOG001  its limit is of this clock
-        self._again.parent = _LOGGER
-        self._again.addFilter(AtMost(_MOST_LINES, clock))
         self._lock = threading.Lock()
         self._told: dict[_Kind, _Told] = {}
 
@@ -91,25 +85,25 @@ class PluginFailures:
         frames = _own_frames(cause)
         where = _place(frames[-1]) if frames else ""
         kind = (error.plugin, error.extension_point, type(cause).__name__, where)
-        count = self._count(kind, error.pod)
+        count = self._count(kind)
         if count == 1:
             raised = (type(cause), cause, _joined(frames)) if frames else None
             _LOGGER.error("%s: %s", consequence, error, exc_info=raised, extra=error.facts)
         elif count:
             text = f"%s: %s{where and f' ({where})'}; %d times so far"
-            self._again.error(text, consequence, error, count, extra=error.facts)
+            _LOGGER.error(text, consequence, error, count, extra=error.facts)
 
     def left_out(self, error: PluginError) -> None:
         """Report the failure of a plugin without which a request is still answered."""
         self.note(error, "left out")
 
-    def _count(self, kind: _Kind, pod: str) -> int:
+    def _count(self, kind: _Kind) -> int:
         """Count a failure; return how many of its kind there were, or 0 if the log has enough."""
         now_s = self._clock()
         with self._lock:
-            count, last, told_s = self._told.pop(kind, (0, pod, float("-inf")))
-            is_told = pod != last or now_s - told_s >= _TOLD_AGAIN_S
-            self._told[kind] = (count + 1, pod, now_s) if is_told else (count + 1, last, told_s)
+            count, told_s = self._told.pop(kind, (0, float("-inf")))
+            is_told = now_s - told_s >= _TOLD_AGAIN_S
+            self._told[kind] = (count + 1, now_s if is_told else told_s)
             if len(self._told) > _MOST_KINDS:
                 del self._told[next(iter(self._told))]
             return count + 1 if is_told else 0
