@@ -320,11 +320,7 @@ def served(folder: Path, *plugins: type) -> Iterator[Served]:
     )
     known = {plugin.name: plugin for plugin in plugins}  # type: ignore[attr-defined]
     made = app.create_app(discovery.load(str(config), known))
-
-    async def asgi(scope: Any, receive: Any, send: Any) -> None:
-        await made(scope, receive, send)
-
-    server = uvicorn.Server(uvicorn.Config(asgi, lifespan="on", log_config=None, ws="none"))
+    server = uvicorn.Server(uvicorn.Config(made, lifespan="on", log_config=None, ws="none"))
     with socket.create_server(("127.0.0.1", 0)) as bound:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         thread.start()
