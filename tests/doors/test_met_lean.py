@@ -24,7 +24,7 @@ from kubextend.testing import Cluster
 RDMA = "node.kubernetes.io/rdma-enabled"
 NO_RDMA = "Node does not support RDMA"
 TOKEN = "0123456789abcdef"
-# One plugin rejects for good, the other where evicting pods may help.
+# One plugin rejects for good, another where evicting pods may help, and a third scores.
 PLUGINS = """
 from kubextend.framework import Status
 
@@ -34,6 +34,13 @@ class Full:
 
     def filter(self, state, pod, node):
         return Status.unschedulable("node is full") if "full" in node.name else None
+
+
+class Likes:
+    name = "Likes"
+
+    def score(self, state, pod, node):
+        return 100 if "good" in node.name else 0
 """
 
 
@@ -59,7 +66,7 @@ def configuration(
         "apiVersion": "kubextend.dev/v1alpha1",
         "kind": "ExtenderConfiguration",
         "server": {"decisions": {"tokenFile": str(folder / "token")}},
-        "outOfTree": ["full_nodes:Full"],
+        "outOfTree": ["full_nodes:Full", "full_nodes:Likes"],
         "profiles": [
             {"schedulerName": "default-scheduler", "plugins": {"filter": {"enabled": filters}}}
         ],
@@ -130,6 +137,30 @@ def test_everything_is_told_where_no_node_passes(
     assert answer == asked(configuration(tmp_path, monkeypatch, {}), nodes, nominated)[0]
     rejected = (answer["FailedNodes"] or {}) | (answer["FailedAndUnresolvableNodes"] or {})
     assert set(rejected) == set(nodes)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "scores"),
+    [(FITS, [0, 0, 10, 0, 10]), (["plain", "full"], [0, 0]), (["good", "good-too"], [10, 10])],
+)
+def test_prioritize_names_every_node_whatever_its_score(
+    nodes: list[str], scores: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kube-scheduler from 1.35 on breaks ties by chance, among nodes that an answer names alone."""
+    plugins = {"score": {"enabled": [{"name": "Likes"}]}}
+    profiles = [{"schedulerName": "default-scheduler", "plugins": plugins}]
+    file = configuration(tmp_path, monkeypatch, {"lastFilter": True}, profiles=profiles)
+    request = {"Pod": pod(), "Nodes": {"items": [node(name) for name in nodes]}, "NodeNames": None}
+
+    async def ask() -> Any:
+        transport = httpx.ASGITransport(app=app.create_app(discovery.load(file)))
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            return (await client.post("/prioritize", json=request)).json()
+
+    expected = dict(zip(nodes, scores, strict=True))
+    assert asyncio.run(ask()) == [{"Host": of, "Score": each} for of, each in expected.items()]
+    with Cluster(discovery.load(file), nodes=[node(name) for name in nodes]) as by_names:
+        assert by_names.prioritize(pod()) == expected
 
 
 def test_the_core_leaves_rejected_names_out_and_keeps_the_others_as_they_came() -> None:
