@@ -5,6 +5,7 @@ import importlib
 import logging
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,9 @@ import pytest
 from click.testing import CliRunner
 
 from kubextend import Status, app, cli, discovery, errors, testing
+
+# For what is to happen in the end, however busy the machine is.
+PATIENT_S = 60
 
 
 def plugin(name: str = "P", **members: Any) -> type:
@@ -108,8 +112,9 @@ def test_a_plugin_that_hangs_is_not_called_for_thirty_seconds_and_then_is_again(
         cluster.advance(1)
         outcome = cluster.outcome(hanging)
     assert 'PreBind plugin "P" failed' in outcome.error
+    cluster.advance(29)
     assert 'PreBind plugin "P" failed' in cluster.schedule(testing.make_pod("soon")).error
-    cluster.advance(30)
+    cluster.advance(1)
     assert cluster.schedule(testing.make_pod("later")).node == "node-0"
     assert calls == ["hangs", "later"]
 
@@ -267,6 +272,34 @@ def test_every_unreserve_runs_where_a_newer_request_for_the_pod_ends_the_bind(
         assert log[:6] == ["+a", "+b", "+c", "-c", "-b", "-a"]
 
 
+def test_an_unreserve_that_blocks_its_thread_keeps_no_other_pod_waiting() -> None:
+    log: list[str] = []
+    other_is_bound = threading.Event()
+    held, rejected = testing.make_pod("held"), testing.make_pod("rejected")
+
+    def blocks() -> None:
+        cluster.held(held).allow("P")
+        assert other_is_bound.wait(PATIENT_S)
+
+    async def rejects_one(_self: Any, _state: Any, pod: Any, _node: str) -> Status:
+        return Status.unschedulable("no") if pod.name == "rejected" else Status.success()
+
+    def holds_one(_self: Any, _state: Any, pod: Any, _node: str) -> tuple[Status, float]:
+        return (Status.wait() if pod.name == "held" else Status.success()), 60.0
+
+    async def tells(*_: Any) -> None:
+        other_is_bound.set()
+
+    others = plugin(permit=holds_one, pre_bind=rejects_one, post_bind=tells)
+    plugins = [Reserves("a", log), Reserves("b", log, blocks), Reserves("c", log)]
+    with testing.Cluster(*plugins, others) as cluster:
+        assert cluster.schedule(held).waiting == ("P",)
+        assert cluster.schedule(rejected).error == "no"
+        assert cluster.outcome(held).node == "node-0"
+        assert cluster.failures == []
+    assert log == ["+a", "+b", "+c", "+a", "+b", "+c", "-c", "-b", "-a"]
+
+
 def test_a_method_that_a_plugin_has_lost_is_a_failure_and_every_other_unreserve_runs() -> None:
     log: list[str] = []
 
@@ -377,12 +410,14 @@ def test_a_plugin_that_raises_for_one_pod_has_its_own_frames_in_the_log_once_and
     for _ in range(30):
         assert cluster.schedule(bad).error.endswith("; kubextend's log says how")
         cluster.advance(10)
+    # The calls are 10 s apart, so a line a minute comes with each sixth one after the first.
     first, *later = failures_in(caplog)
     assert "ValueError: bad" in first
     assert frames_of(first) == [__file__, __file__]
     assert len(first.splitlines()) <= 10
     assert all(len(line.splitlines()) == 1 and "ValueError: bad" in line for line in later)
-    assert re.findall(r"(\d+) times", " ".join(later)) == ["7", "13", "19", "25"]
+    told = [int(count) for count in re.findall(r"(\d+) times so far", " ".join(later))]
+    assert told == [1 + 6 * minute for minute in (1, 2, 3, 4)]
     assert len(cluster.failures) == 30
 
 
@@ -418,18 +453,20 @@ def test_another_error_another_line_and_another_plugin_have_their_own_frames(
     assert [len(frames_of(line)) for line in failures_in(caplog)] == [1, 1, 1, 1]
 
 
-def test_kinds_of_errors_that_never_end_are_forgotten_and_told_anew(
-    caplog: pytest.LogCaptureFixture,
+# How many other kinds of errors come in between, and whether the log then tells of the first again.
+@pytest.mark.parametrize(("others", "again"), [(100, []), (300, [True])])
+def test_kinds_of_errors_that_never_end_are_forgotten_and_then_told_as_new(
+    others: int, again: list[bool], caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(_self: Any, _state: Any, pod: Any, *_: Any) -> None:
         kind = type(f"Error{pod.name}", (Exception,), {})
         raise kind
 
     cluster = testing.Cluster(plugin(filter=fails), nodes=1)
-    for number in [*range(300), 0, 0]:
+    for number in [*range(1 + others), 0, 0]:
         cluster.filter(testing.make_pod(f"p{number}"))
     told = [line for line in failures_in(caplog) if "Errorp0:" in line]
-    assert [bool(frames_of(line)) for line in told] == [True, True]
+    assert [bool(frames_of(line)) for line in told] == [True, *again]
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
