@@ -13,9 +13,8 @@ import pytest
 
 from kubextend import testing
 from kubextend.errors import TruncatedObjectError
-from kubextend.framework.handle import Handle
-from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs
-from kubextend.plugins.pod_group_coscheduling import PodGroupCoscheduling
+from kubextend.framework import Handle
+from kubextend.plugins import Coscheduling, PodGroupCoscheduling
 
 GROUP = "scheduling.x-k8s.io/pod-group"
 MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
@@ -270,7 +269,7 @@ class CountsLists:
 class Counted(Coscheduling):
     """Coscheduling with a handle that counts, at one moment."""
 
-    def __init__(self, args: CoschedulingArgs, handle: Handle) -> None:
+    def __init__(self, args: Coscheduling.Args, handle: Handle) -> None:
         self.counts: Any = CountsLists(handle)
         super().__init__(args, self.counts, clock=lambda: 0.0)
 
