@@ -704,32 +704,47 @@ def listed(kind: str, items: Iterable[Mapping[str, Any]]) -> bytes:
     return json.dumps({"kind": kind, "metadata": metadata, "items": list(items)}).encode()
 
 
-def test_counts_are_right_for_more_selectors_than_are_remembered() -> None:
+def event(kind: str, of: Mapping[str, Any]) -> bytes:
+    return json.dumps({"type": kind, "object": of}).encode()
+
+
+def in_rack(name: str, rack: int) -> Mapping[str, Any]:
+    return {"metadata": {"name": name, "labels": {"rack": f"r{rack}"}}}
+
+
+def of_app(name: str, app: int, namespace: str, node: str) -> Mapping[str, Any]:
+    labels = {"app": f"a{app}"}
+    metadata = {"name": name, "namespace": namespace, "uid": name, "labels": labels}
+    return {"metadata": metadata, "spec": {"nodeName": node}}
+
+
+def test_more_selectors_than_are_remembered_are_right_while_pods_and_labels_change() -> None:
+    """Counts of 512 selectors and matches of 64 are remembered; here more are asked for."""
+    draw = random.Random(65)
     names = [f"n{number}" for number in range(20)]
-    nodes = core.NodeStore()
-    nodes.replace(listed("NodeList", ({"metadata": {"name": name}} for name in names)))
-    pods = [
-        {
-            "metadata": {
-                "name": f"p{number}",
-                "namespace": f"ns{number % 3}",
-                "uid": f"uid-{number}",
-                "labels": {"app": f"a{number % 700}"},
-            },
-            "spec": {"nodeName": names[number % 20]},
-        }
-        for number in range(2100)
-    ]
-    store = core.PodStore()
-    store.replace(listed("PodList", pods))
-    snapshot, every = store.snapshot(), nodes.select(names)
-    expected = Counter(
-        (pod["metadata"]["labels"]["app"], pod["metadata"]["namespace"], pod["spec"]["nodeName"])
-        for pod in pods
-    )
-    for _, app, namespace in itertools.product(range(2), range(700), ("ns0", "ns1")):
-        counts = snapshot.count(every, f"app=a{app}", namespaces=[namespace])
-        assert list(counts) == [expected[f"a{app}", namespace, name] for name in names]
+    racks = {name: number for number, name in enumerate(names)}
+    pods = {f"p{of}": (of % 700, f"ns{of % 3}", names[of % 20]) for of in range(2100)}
+    nodes, store = core.NodeStore(), core.PodStore()
+    nodes.replace(listed("NodeList", itertools.starmap(in_rack, racks.items())))
+    store.replace(listed("PodList", (of_app(name, *pod) for name, pod in pods.items())))
+    for _ in range(3):
+        snapshot, every = store.snapshot(), nodes.select(names)
+        expected = Counter(pods.values())
+        for _, app, namespace in itertools.product(range(2), range(700), ("ns0", "ns1")):
+            counts = snapshot.count(every, f"app=a{app}", namespaces=[namespace])
+            assert list(counts) == [expected[app, namespace, name] for name in names]
+        for _, rack in itertools.product(range(2), range(100)):
+            assert list(every.matches(f"rack=r{rack}")) == [racks[name] == rack for name in names]
+        changed = draw.sample(names, 5)
+        for name, (_, namespace, node) in [*pods.items()]:
+            if node in changed and draw.random() < 0.5:
+                pods[name] = draw.randrange(700), namespace, node
+                store.apply(event("MODIFIED", of_app(name, *pods[name])))
+            elif node in changed and draw.random() < 0.5:
+                store.apply(event("DELETED", of_app(name, *pods.pop(name))))
+        for name in changed:
+            racks[name] = draw.randrange(100)
+            nodes.apply(event("MODIFIED", in_rack(name, racks[name])))
 
 
 @pytest.mark.parametrize(
