@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kubextend import core, testing
+from kubextend import config, core, discovery, testing
 from kubextend.plugins import (
     CapacityScheduling,
     NodeResourcesFit,
@@ -224,6 +224,44 @@ def test_a_resource_of_another_extender_may_be_ignored_by_name_and_by_group() ->
             NodeResourcesFit, nodes=[node], args={"NodeResourcesFit": args}
         ) as cluster:
             assert cluster.filter(wanting(CARD, "2")).rejected == {}
+
+
+FIT = {
+    "profiles": [
+        {
+            "schedulerName": "default-scheduler",
+            "plugins": {"filter": {"enabled": [{"name": "NodeResourcesFit"}]}},
+            "pluginConfig": [{"name": "NodeResourcesFit", "args": {"ignoredResources": [CARD]}}],
+        }
+    ]
+}
+BINDS_ALONE = {
+    "extender": {"bind": True, "managedResources": [{"name": CARD, "ignoredByScheduler": True}]},
+    "profiles": [{"schedulerName": "default-scheduler"}],
+}
+
+
+@pytest.mark.parametrize("sections", [FIT, BINDS_ALONE], ids=["by-a-plugin", "by-kube-scheduler"])
+@pytest.mark.parametrize(
+    ("status", "lacks"), [(None, ""), ("1", f"Insufficient {CARD}"), ("2", "")]
+)
+def test_the_guard_looks_at_an_ignored_resource_as_the_kubelet_does(
+    status: str | None, lacks: str, sections: Mapping[str, Any]
+) -> None:
+    """The kubelet fails a pod that wants more of an extended resource than the node lists.
+
+    It leaves out only what the node does not list, and knows no ignored resources. Source:
+    kubernetes v1.37 pkg/kubelet/lifecycle/predicate.go removeMissingExtendedResources
+    """
+    node = testing.node_manifest("n", allocatable={} if status is None else {CARD: status})
+    kind = {"apiVersion": "kubextend.dev/v1alpha1", "kind": "ExtenderConfiguration"}
+    tree = {**kind, "cluster": {}, "guard": {"resources": True}, **sections}
+    with testing.Cluster(
+        config.parse(tree, known=discovery.known_plugins()), nodes=[node]
+    ) as cluster:
+        outcome = cluster.schedule(wanting(CARD, "2"))
+    refused_by_guard = f"the node has no room left for the pod: {lacks}"
+    assert (outcome.node, outcome.error) == (("n", "") if not lacks else (None, refused_by_guard))
 
 
 @pytest.mark.parametrize(
