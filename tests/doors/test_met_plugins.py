@@ -24,7 +24,6 @@ from kubextend.plugins import (
     TargetLoadPacking,
 )
 from kubextend.prometheus import NodeLabel, PrometheusError, read_vector
-from kubextend.prometheus.node_load import pod_limits, pod_requests
 
 CARD = "example.com/card"
 OF_A_CLASS = "deviceclass.resource.kubernetes.io/card"
@@ -447,35 +446,6 @@ def test_a_pod_needs_more_numa_zones_for_a_sidecar() -> None:
         after_init = cluster.prioritize(guaranteed([init("3")], [{"cpu": "3"}]))["n"]
         with_sidecar = cluster.prioritize(guaranteed([sidecar("3")], [{"cpu": "3"}]))["n"]
     assert alone == after_init > with_sidecar > 0
-
-
-@pytest.mark.parametrize(
-    ("before", "requests", "limits"),
-    [
-        # One container that requests 1 CPU with the limit 2. resource/helpers.go PodRequests
-        ([], 1000, 2000),
-        ([sidecar("2")], 3000, 4000),
-        ([init("2")], 2000, 2000),
-        ([sidecar("2"), init("3")], 5000, 5000),
-        ([init("3"), sidecar("2")], 3000, 4000),
-        ([sidecar("1"), sidecar("1")], 3000, 4000),
-    ],
-)
-def test_the_plugins_of_measured_load_count_sidecars_as_kube_scheduler_does(
-    before: Sequence[Mapping[str, Any]], requests: int, limits: int
-) -> None:
-    app = {
-        "name": "a",
-        "image": "x",
-        "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}},
-    }
-    pod = testing.make_pod(
-        "p",
-        initContainers=[container(f"i{at}", **each) for at, each in enumerate(before)],
-        containers=[app],
-    )
-    assert pod_requests(pod)[0] == pod.request("cpu") == requests
-    assert pod_limits(pod)[0] == limits
 
 
 def test_target_load_packing_predicts_what_sidecars_use() -> None:

@@ -62,6 +62,36 @@ def test_a_pod_counts_its_containers_or_its_largest_init_container_and_its_overh
     assert pod_limits(pod) == (3100, 1024)
 
 
+@pytest.mark.parametrize(
+    ("before", "requests", "limits"),
+    [
+        # One container that requests 1 CPU with the limit 2. resource/helpers.go PodRequests
+        ("", 1000, 2000),
+        ("sidecar 2", 3000, 4000),
+        ("init 2", 2000, 2000),
+        ("sidecar 2, init 3", 5000, 5000),
+        ("init 3, sidecar 2", 3000, 4000),
+        ("sidecar 1, sidecar 1", 3000, 4000),
+    ],
+)
+def test_sidecars_count_as_kube_scheduler_counts_them(
+    before: str, requests: int, limits: int
+) -> None:
+    def container(cpu: str, limit: str, **more: str) -> dict[str, object]:
+        resources = {"requests": {"cpu": cpu}, "limits": {"cpu": limit}}
+        return {"name": "c", "resources": resources, **more}
+
+    first = [each.split() for each in before.split(", ") if each]
+    policies = {"sidecar": {"restartPolicy": "Always"}, "init": {}}
+    spec = {
+        "initContainers": [container(cpu, cpu, **policies[kind]) for kind, cpu in first],
+        "containers": [container("1", "2")],
+    }
+    pod = pod_of({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec})
+    assert pod_requests(pod)[0] == pod.request("cpu") == requests
+    assert pod_limits(pod)[0] == limits
+
+
 def test_averages_and_deviations_of_cpu_and_memory_are_asked_for() -> None:
     world = World()
     args = args_of(LoadVariationRiskBalancing.Args, cpuQuery="cpu", timeRange="10m")
