@@ -18,11 +18,12 @@ import httpx
 import pytest
 import yaml
 from click.testing import CliRunner
+from tests.e2e.stack import KUBEXTEND
+from tests.e2e.workbench import Program, Workbench, until
 
 from kubextend import app, config, core, discovery
 from kubextend.cli import main
 from kubextend.config import ExtenderConfiguration
-from kubextend.config.scheduler import scheduler_configuration
 from kubextend.errors import ConfigError
 from kubextend.framework import Status
 from kubextend.testing import Cluster, make_node, make_pod
@@ -477,9 +478,16 @@ def test_scheduler_config_writes_a_profile_for_each_name_that_is_passed_through(
     assert "leaderElection" not in yaml.safe_load(done.output)
 
 
+def scheduler_config(file: Path) -> str:
+    """What `kubextend scheduler-config` writes for a configuration."""
+    done = CliRunner().invoke(main, ["scheduler-config", "--config", str(file)])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
 def test_check_finds_that_what_scheduler_config_writes_fits(tmp_path: Path) -> None:
     file, scheduler = written(tmp_path, "batch"), tmp_path / "kube-scheduler.yaml"
-    scheduler.write_text(scheduler_configuration(discovery.load(file)))
+    scheduler.write_text(scheduler_config(file))
     done = CliRunner().invoke(main, ["check", str(file), "--scheduler", str(scheduler)])
     assert done.exit_code == 0
     assert "passed through: batch" in done.output
@@ -497,7 +505,7 @@ def test_check_finds_profiles_of_kube_scheduler_whose_pods_would_be_rejected(
     passed: tuple[str, ...], theirs: tuple[str, ...], said: str, code: int, tmp_path: Path
 ) -> None:
     file, scheduler = written(tmp_path, *passed), tmp_path / "kube-scheduler.yaml"
-    fitting = yaml.safe_load(scheduler_configuration(discovery.load(file)))
+    fitting = yaml.safe_load(scheduler_config(file))
     fitting["profiles"] = [{"schedulerName": name} for name in theirs]
     scheduler.write_text(json.dumps(fitting))
     done = CliRunner().invoke(main, ["check", str(file), "--scheduler", str(scheduler)])
@@ -512,7 +520,7 @@ def test_a_sample_of_the_nodes_is_enough_for_a_profile_that_is_passed_through(
     tmp_path: Path,
 ) -> None:
     file, scheduler = written(tmp_path, "batch"), tmp_path / "kube-scheduler.yaml"
-    fitting = yaml.safe_load(scheduler_configuration(discovery.load(file)))
+    fitting = yaml.safe_load(scheduler_config(file))
     fitting["profiles"][1]["percentageOfNodesToScore"] = 10
     scheduler.write_text(json.dumps(fitting))
     done = CliRunner().invoke(main, ["check", str(file), "--scheduler", str(scheduler)])
@@ -520,6 +528,62 @@ def test_a_sample_of_the_nodes_is_enough_for_a_profile_that_is_passed_through(
 
 
 # --- A change of the configuration is a rollout.
+
+
+def rejecting(reason: str, port: int) -> str:
+    """A configuration that rejects nodes without the label ``sunny`` for a reason."""
+    of = profile("LabelMatch", scheduler="default-scheduler")
+    args = {"filters": [{"nodeSelector": "sunny", "reason": reason}]}
+    of["pluginConfig"] = [{"name": "LabelMatch", "args": args}]
+    return json.dumps(configuration(of, server={"port": port}))
+
+
+def seen(port: int) -> tuple[dict[str, str], str]:
+    """The rejected nodes with their reasons, and the hash of the configuration that runs."""
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+        answer = client.post("/filter", json=request(), timeout=PATIENT_S).json()
+        metrics = client.get("/metrics", timeout=PATIENT_S).text
+    rejected = (answer["FailedNodes"] or {}) | (answer["FailedAndUnresolvableNodes"] or {})
+    (found,) = re.findall(r"^kubextend_configuration_info(.*)$", metrics, re.MULTILINE)
+    return rejected, found
+
+
+def test_an_edited_configuration_changes_nothing_before_a_restart(tmp_path: Path) -> None:
+    file = tmp_path / "kubextend.yaml"
+
+    def started(times: int) -> Program:
+        program = bench.start("kubextend", KUBEXTEND, "serve", "--config", file)
+        until(lambda: said(program, "listening on") == times, "it listens", program=program)
+        return program
+
+    def said(program: Program, what: str) -> int:
+        return program.log.read_text().count(what)
+
+    def hang_up(program: Program, times: int) -> None:
+        os.kill(program.pid, signal.SIGHUP)
+        until(lambda: said(program, "SIGHUP") == times, "it has heard", program=program)
+
+    def replace(text: str) -> None:
+        # In one step, as the kubelet replaces what it has mounted.
+        (tmp_path / "new").write_text(text)
+        (tmp_path / "new").rename(file)
+
+    with Workbench(tmp_path / "bench") as bench:
+        port = bench.free_port()
+        replace(rejecting("before", port))
+        program = started(1)
+        before = seen(port)
+        assert before[0] == {"dark": "before"}
+        for times, text in enumerate(("profiles: [", rejecting("after", port)), 1):
+            replace(text)
+            hang_up(program, times)
+            assert seen(port) == before
+        bench.end(program)
+        started(2)
+        after = seen(port)
+    assert after[0] == {"dark": "after"}
+    assert after[1] != before[1]
+
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 PLACES = ("second-scheduler", "service", "static-pod")
