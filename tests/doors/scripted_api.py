@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import weakref
 from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -53,9 +54,12 @@ class ScriptedApi:
         self._sockets: set[socket.socket] = set()
         self._epoch = 0
         if not self.port:
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                self.port = probe.getsockname()[1]
+            # Held without listening, so that nobody else gets the port while the API is down.
+            held = socket.socket()
+            weakref.finalize(self, held.close)
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind(("127.0.0.1", 0))
+            self.port = held.getsockname()[1]
 
     @property
     def url(self) -> str:
