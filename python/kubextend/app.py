@@ -402,11 +402,13 @@ class App:
             self._cluster.stop()
 
 
-def build(config: ExtenderConfiguration) -> App:
+def build(config: ExtenderConfiguration, ports: ClusterPorts | None = None) -> App:
     """Build the server that a configuration describes, without starting it.
 
     Args:
         config: a loaded and checked configuration.
+        ports: the objects by which verbs and plugins reach the cluster; None: those of the
+            Kubernetes API that the configuration names, if it names one.
 
     Raises:
         ClusterError: there are no usable credentials for the API.
@@ -424,8 +426,12 @@ def build(config: ExtenderConfiguration) -> App:
     def passed_over(error: PluginError) -> None:
         verbs.limits.failures.note(error, "a watched object is passed over")
 
-    side = _ClusterSide.of(config, waiting_pods, lambda: verbs, passed_over, not_started)
-    ports = NO_CLUSTER if side is None else side.ports(workers.wait_for)
+    side: _ClusterSide | None = None
+    if ports is None:
+        side = _ClusterSide.of(config, waiting_pods, lambda: verbs, passed_over, not_started)
+        ports = NO_CLUSTER if side is None else side.ports(workers.wait_for)
+    else:
+        ports = replace(ports, in_thread=workers.wait_for)
     # No request counts memory that waits for the next one, so that it has a limit of its own.
     pool = core.BodyPool(max_idle_bytes=config.server.max_in_flight_bytes // 2)
     memory = replace(memory_of(config, ports, metrics, waiting_pods=waiting_pods), pool=pool)

@@ -21,9 +21,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from tests.doors.certificates import Authority
 from tests.e2e.workbench import Workbench, say, until
 from tests.hostile.memory import Served
-from tests.integration.server.server_certificates import Authority
 
 from .clients import Client, tell
 

@@ -1,28 +1,25 @@
 """What ends ``serve`` at its start is found by ``check``, where it shows on this machine."""
 
 import json
+import os
+import signal
 import socket
-import subprocess
-import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from server_certificates import Authority
+from cryptography.hazmat.primitives import serialization
+from tests.doors.certificates import Authority
+from tests.doors.extender import PATIENT_S, profile, sections_of
+from tests.doors.sockets import free_port
 
-from kubextend import cli
+from kubextend.cli import main
 
-# A start takes a second, and longer than a minute on a machine that has much else to do.
-PATIENT_S = 300
-SERVE = [sys.executable, "-c", "from kubextend.cli import main; main()", "serve", "--config"]
-FILTER = {"plugins": {"filter": {"enabled": [{"name": "HighCommPodFilter"}]}}}
-GANG = {
-    "plugins": {"multiPoint": {"enabled": [{"name": "Coscheduling"}]}},
-    "schedulerName": "default-scheduler",
-}
+GANG = profile(multiPoint=["Coscheduling"])
 KUBECONFIG = {
     "current-context": "here",
     "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
@@ -30,14 +27,26 @@ KUBECONFIG = {
     "users": [{"name": "u", "user": {"token": "t"}}],
 }
 Sections = dict[str, Any]
+Sentences = list[str]
 
 
 def tls(folder: Path, **files: str) -> Sections:
+    """Return the section ``server`` with good files, except for those that are given."""
     authority = Authority(folder, "ca")
     pair = authority.sign("server")
     authority.sign("other")
+    authority.sign("of-client", for_servers=False)
     authority.sign("expired", lasts=timedelta(days=-1))
     (folder / "text").write_text("no certificate\n")
+    (folder / "garbage").write_text("-----BEGIN CERTIFICATE-----\n")
+    key = serialization.load_pem_private_key(pair.key_file.read_bytes(), password=None)
+    (folder / "encrypted.key").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+    )
     good = {"certFile": pair.cert_file, "keyFile": pair.key_file, "clientCAFile": authority.file}
     given = {name: folder / file for name, file in files.items()}
     return {"server": {"tls": {name: str(file) for name, file in (good | given).items()}}}
@@ -45,47 +54,54 @@ def tls(folder: Path, **files: str) -> Sections:
 
 def tokens(folder: Path, content: str) -> Sections:
     (folder / "tokens").write_text(content)
-    (folder / "kubeconfig").write_text(json.dumps(KUBECONFIG))
     return {
+        **kubeconfig(folder, KUBECONFIG),
         "server": {"waitingPods": {"tokenFile": str(folder / "tokens")}},
-        "cluster": {"kubeconfig": str(folder / "kubeconfig")},
         "profiles": [GANG],
     }
 
 
 def kubeconfig(folder: Path, content: object, **more: str) -> Sections:
-    (folder / "kubeconfig").write_text(content if isinstance(content, str) else json.dumps(content))
+    text = content if isinstance(content, str) else json.dumps(content)
+    (folder / "kubeconfig").write_text(text)
     return {"cluster": {"kubeconfig": str(folder / "kubeconfig"), **more}}
 
 
-# How the sections of a configuration come to be, and what both commands say of them.
+# The sections of a configuration, and what both commands say of them.
 BROKEN: dict[str, tuple[Callable[[Path], Sections], str]] = {
-    "no certificate": (lambda folder: tls(folder, certFile="text"), "TLS certificate"),
+    "no certificate": (lambda at: tls(at, certFile="text"), "TLS certificate"),
+    "half a certificate": (lambda at: tls(at, certFile="garbage"), "TLS certificate"),
     "certificate and key in each other's place": (
-        lambda folder: tls(folder, certFile="server.key", keyFile="server.crt"),
+        lambda at: tls(at, certFile="server.key", keyFile="server.crt"),
         "server.key has no certificate, which certFile has to hold as PEM",
     ),
     "no key": (
-        lambda folder: tls(folder, keyFile="server.crt"),
+        lambda at: tls(at, keyFile="server.crt"),
         "server.crt has no private key, which keyFile has to hold as PEM",
     ),
-    "another key": (lambda folder: tls(folder, keyFile="other.key"), "TLS certificate"),
+    "another key": (
+        lambda at: tls(at, keyFile="other.key"),
+        "the key is that of another certificate",
+    ),
+    "an encrypted key": (lambda at: tls(at, keyFile="encrypted.key"), "encrypted.key is encrypted"),
     "an expired certificate": (
-        lambda folder: tls(folder, certFile="expired.crt", keyFile="expired.key"),
-        "certificate has expired",
+        lambda at: tls(at, certFile="expired.crt", keyFile="expired.key"),
+        "expired.crt: certificate has expired",
     ),
-    "no client CA": (lambda folder: tls(folder, clientCAFile="text"), "TLS client CA"),
-    "no token": (lambda folder: tokens(folder, " \n"), "holds no token"),
-    "a short token": (lambda folder: tokens(folder, "abc\n"), "has a token of 3 characters"),
-    "a comment": (lambda folder: tokens(folder, "# ours\n"), "has a comment in line 1"),
-    "no kubeconfig": (lambda folder: kubeconfig(folder, "a: [\n"), "cannot be used"),
-    "an empty kubeconfig": (lambda folder: kubeconfig(folder, ""), "cannot be used"),
-    "no such context": (
-        lambda folder: kubeconfig(folder, KUBECONFIG, context="there"),
-        "cannot be used",
+    "the certificate of a client": (
+        lambda at: tls(at, certFile="of-client.crt", keyFile="of-client.key"),
+        "its extendedKeyUsage has to name serverAuth",
     ),
+    "no client CA": (lambda at: tls(at, clientCAFile="text"), "TLS client CA"),
+    "half a client CA": (lambda at: tls(at, clientCAFile="garbage"), "TLS client CA"),
+    "no token": (lambda at: tokens(at, " \n"), "holds no token"),
+    "a short token": (lambda at: tokens(at, "abc\n"), "has a token of 3 characters"),
+    "a comment": (lambda at: tokens(at, "# ours\n"), "has a comment in line 1"),
+    "no kubeconfig": (lambda at: kubeconfig(at, "a: [\n"), "cannot be used"),
+    "an empty kubeconfig": (lambda at: kubeconfig(at, ""), "cannot be used"),
+    "no such context": (lambda at: kubeconfig(at, KUBECONFIG, context="there"), "cannot be used"),
     "no such cluster": (
-        lambda folder: kubeconfig(folder, {**KUBECONFIG, "clusters": []}),
+        lambda at: kubeconfig(at, {**KUBECONFIG, "clusters": []}),
         "cannot be used",
     ),
     "one port twice": (
@@ -99,64 +115,85 @@ BROKEN: dict[str, tuple[Callable[[Path], Sections], str]] = {
 }
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-    return port
+@pytest.fixture
+def _serve_ends() -> Iterator[None]:
+    """A signal ends a server that should not have started."""
+    late = threading.Timer(PATIENT_S, os.kill, [os.getpid(), signal.SIGINT])
+    late.start()
+    yield
+    late.cancel()
 
 
-def written(folder: Path, sections: Sections) -> Path:
-    server = {"port": free_port(), **sections.get("server", {})}
+def serve(file: Path, *options: str) -> Any:
+    return CliRunner().invoke(main, ["serve", "--config", str(file), *options])
+
+
+def written(folder: Path, sections: Sections, port: int = 8888) -> Path:
+    server = {"port": port, **sections.get("server", {})}
     if "healthHost" in server:
         server["healthPort"] = server["port"]
-    config = {
-        "apiVersion": "kubextend.dev/v1alpha1",
-        "kind": "ExtenderConfiguration",
-        "profiles": [FILTER],
-        **sections,
-        "server": server,
-    }
+    default = {"profiles": [profile(filter=["HighCommPodFilter"])]}
     file = folder / "kubextend.yaml"
-    file.write_text(json.dumps(config))
+    file.write_text(json.dumps(sections_of(**default | sections | {"server": server})))
     return file
 
 
+def checked(folder: Path, sections: Sections, *, good: bool = True) -> Any:
+    result = CliRunner().invoke(main, ["check", str(written(folder, sections))])
+    assert result.exit_code == (0 if good else 1), result.output
+    return result
+
+
+@pytest.mark.usefixtures("_serve_ends")
 @pytest.mark.parametrize(("sections", "sentence"), BROKEN.values(), ids=BROKEN)
-def test_what_ends_serve_at_its_start_is_said_by_check(
+def test_check_says_what_ends_serve_at_its_start(
     tmp_path: Path, sections: Callable[[Path], Sections], sentence: str
 ) -> None:
-    file = written(tmp_path, sections(tmp_path))
-    checked = CliRunner().invoke(cli.main, ["check", str(file)])
-    assert checked.exit_code == 1
-    assert sentence in checked.stderr
-    assert "error: " in checked.stderr
-    served = subprocess.run(
-        [*SERVE, file], capture_output=True, text=True, timeout=PATIENT_S, check=False
-    )
-    assert served.returncode == 1
+    made = sections(tmp_path)
+    found = checked(tmp_path, made, good=False)
+    assert sentence in found.stderr
+    assert "error: " in found.stderr
+    served = serve(written(tmp_path, made, free_port()))
+    assert served.exit_code == 1
+    assert isinstance(served.exception, SystemExit)
     assert sentence in served.stderr
-    assert "Traceback" not in served.stderr
 
 
-GOOD: dict[str, Callable[[Path], Sections]] = {
-    "certificates": tls,
-    "tokens": lambda folder: tokens(folder, "0123456789abcdef\n"),
-    "a kubeconfig": lambda folder: kubeconfig(folder, KUBECONFIG),
-    "files that are elsewhere": lambda folder: {
-        "server": {"tls": {"certFile": "/nowhere/crt", "keyFile": "/nowhere/key"}},
-        "cluster": {"kubeconfig": "/nowhere/kubeconfig"},
-    },
-    "two addresses": lambda _: {"server": {"host": "127.0.0.1", "healthHost": "127.0.0.2"}},
-}
+@pytest.mark.usefixtures("_serve_ends")
+@pytest.mark.parametrize("health", [False, True])
+def test_serve_says_which_port_is_taken_and_what_chooses_another(
+    tmp_path: Path, health: bool
+) -> None:
+    """No option of the command changes the health port."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        sections = {"server": {"healthPort": port}} if health else {}
+        served = serve(written(tmp_path, sections, free_port() if health else port))
+    assert served.exit_code == 1
+    assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in served.stderr
+    fields = "choose another address or port in the section server of the configuration"
+    assert fields in served.stderr
+    assert ("or with --host or --port" in served.stderr) != health
 
 
-@pytest.mark.parametrize("sections", GOOD.values(), ids=GOOD)
-def test_what_is_good_or_elsewhere_passes(
+@pytest.mark.parametrize(
+    "sections",
+    [
+        tls,
+        lambda at: tokens(at, "0123456789abcdef\n"),
+        lambda at: kubeconfig(at, KUBECONFIG),
+        lambda _: {
+            "server": {"tls": {"certFile": "/nowhere/crt", "keyFile": "/nowhere/key"}},
+            "cluster": {"kubeconfig": "/nowhere/kubeconfig"},
+        },
+        lambda _: {"server": {"host": "127.0.0.1", "healthHost": "127.0.0.2"}},
+    ],
+    ids=["certificates", "tokens", "a kubeconfig", "files that are elsewhere", "two addresses"],
+)
+def test_check_passes_what_is_good_or_elsewhere(
     tmp_path: Path, sections: Callable[[Path], Sections]
 ) -> None:
-    file = written(tmp_path, sections(tmp_path))
-    checked = CliRunner().invoke(cli.main, ["check", str(file)])
-    assert checked.exit_code == 0, checked.output
+    checked(tmp_path, sections(tmp_path))
 
 
 NAME = "kubextend.example.svc"
@@ -182,17 +219,11 @@ def test_check_warns_of_a_certificate_that_kube_scheduler_will_refuse(
     authority = Authority(tmp_path, "ca")
     # The common name is right, and counts for nothing.
     pair = authority.sign(NAME, *dns_names)
-    tls_config = {"caFile": str(authority.file)}
-    if server_name is not None:
-        tls_config["serverName"] = server_name
-    sections = {
-        "server": {"tls": {"certFile": str(pair.cert_file), "keyFile": str(pair.key_file)}},
-        "extender": {"urlPrefix": url, "tlsConfig": tls_config},
-    }
-    file = written(tmp_path, sections)
-    checked = CliRunner().invoke(cli.main, ["check", str(file)])
-    assert checked.exit_code == 0, checked.output
-    warned = [line for line in checked.stderr.splitlines() if "certificate" in line]
+    files = {"certFile": str(pair.cert_file), "keyFile": str(pair.key_file)}
+    trusted = {"caFile": str(authority.file), "serverName": server_name}
+    extender = {"urlPrefix": url, "tlsConfig": trusted}
+    found = checked(tmp_path, {"server": {"tls": files}, "extender": extender})
+    warned = [line for line in found.stderr.splitlines() if "certificate" in line]
     assert bool(warned) == bool(refused)
     for line in warned:
         assert f"kube-scheduler will refuse the certificate {pair.cert_file}" in line
@@ -200,7 +231,7 @@ def test_check_warns_of_a_certificate_that_kube_scheduler_will_refuse(
 
 
 # The files of extender.tlsConfig, and what check says of them.
-CLIENTS: dict[str, tuple[dict[str, str], list[str]]] = {
+CLIENTS: dict[str, tuple[dict[str, str], Sentences]] = {
     "good": ({}, []),
     "elsewhere": ({"certFile": "/nowhere/crt", "keyFile": "/nowhere/key", "caFile": "/no/ca"}, []),
     "another's key": (
@@ -234,7 +265,7 @@ CLIENTS: dict[str, tuple[dict[str, str], list[str]]] = {
 
 @pytest.mark.parametrize(("files", "sentences"), CLIENTS.values(), ids=CLIENTS)
 def test_check_warns_of_client_files_that_do_not_fit_the_server(
-    tmp_path: Path, files: dict[str, str], sentences: list[str]
+    tmp_path: Path, files: dict[str, str], sentences: Sentences
 ) -> None:
     sections = tls(tmp_path)
     authority, stranger = Authority(tmp_path, "ca-2"), Authority(tmp_path, "stranger")
@@ -246,10 +277,8 @@ def test_check_warns_of_client_files_that_do_not_fit_the_server(
     good = {"certFile": "client.crt", "keyFile": "client.key", "caFile": "ca.pem"}
     given = {name: str(tmp_path / file) for name, file in (good | files).items()}
     sections["extender"] = {"tlsConfig": given}
-    checked = CliRunner().invoke(cli.main, ["check", str(written(tmp_path, sections))])
-    assert checked.exit_code == 0, checked.output
-    warned = [line for line in checked.stderr.splitlines() if "tlsConfig" in line]
-    assert len(warned) == len(sentences)
+    found = checked(tmp_path, sections)
+    warned = [line for line in found.stderr.splitlines() if "tlsConfig" in line]
     for line, sentence in zip(warned, sentences, strict=True):
         assert sentence in line
 
@@ -259,28 +288,24 @@ def test_check_notes_a_client_certificate_that_scheduler_config_will_ask_for(
     tmp_path: Path, url: str | None
 ) -> None:
     sections = tls(tmp_path)
-    sections["extender"] = {
-        "urlPrefix": url,
-        "tlsConfig": {"caFile": sections["server"]["tls"]["clientCAFile"]},
-    }
-    checked = CliRunner().invoke(cli.main, ["check", str(written(tmp_path, sections))])
+    trusted = {"caFile": sections["server"]["tls"]["clientCAFile"]}
+    sections["extender"] = {"urlPrefix": url, "tlsConfig": trusted}
+    found = checked(tmp_path, sections)
     for field in ("certFile", "keyFile"):
-        assert f"note: extender.tlsConfig.{field}: not set" in checked.stdout
+        assert f"note: extender.tlsConfig.{field}: not set" in found.stdout
 
 
 def test_check_runs_no_command_of_a_kubeconfig(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     program = {"command": "touch", "args": [str(ran)], "apiVersion": "v1", "env": None}
     users = [{"name": "u", "user": {"exec": program}}]
-    file = written(tmp_path, kubeconfig(tmp_path, {**KUBECONFIG, "users": users}))
-    assert CliRunner().invoke(cli.main, ["check", str(file)]).exit_code == 0
+    checked(tmp_path, kubeconfig(tmp_path, {**KUBECONFIG, "users": users}))
     assert not ran.exists()
 
 
 def test_check_says_all_of_it_at_once(tmp_path: Path) -> None:
     sections = tokens(tmp_path, "abc\n") | kubeconfig(tmp_path, "")
     sections["server"] |= tls(tmp_path, certFile="text")["server"]
-    file = written(tmp_path, sections)
-    checked = CliRunner().invoke(cli.main, ["check", str(file)])
-    paths = [line.split(": ")[1] for line in checked.stderr.splitlines() if line[:5] == "error"]
+    found = checked(tmp_path, sections, good=False)
+    paths = [line.split(": ")[1] for line in found.stderr.splitlines() if line[:5] == "error"]
     assert paths == ["server.tls", "server.waitingPods.tokenFile", "cluster"]

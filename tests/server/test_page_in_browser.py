@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_server import NODES, PATIENT_S
-from page_world import READER, SHA256, NeedsSsd, World, nodes, page_world
+from tests.doors.extender import NODES
+from tests.doors.sockets import eventually
+from tests.server.page_world import HOSTILE, READER, HostileReasons, World, nodes, page_world
 
 from browser import Browser
 from decision_page import (
@@ -22,10 +23,10 @@ from decision_page import (
     step,
     text,
 )
-from kubextend.server import decisions_endpoint
+
+pytestmark = pytest.mark.slow
 
 MANY = 15_000
-HOSTILE = "<img src=x onerror=\"window.owned='yes'\"><script>window.owned='yes'</script>\"'&amp;"
 ENTER, TAB = 13, 9
 
 
@@ -78,7 +79,7 @@ def test_the_way_of_a_bound_pod_and_its_scores_are_shown_as_the_endpoints_tell_t
     page: Browser, world: World
 ) -> None:
     world.filter("a", nodes(6))
-    world.prioritize("a", nodes(6))
+    world.filter("a", nodes(6), "prioritize")
     world.bind("a", "node-3")
     signed_in(page, world)
     open_pod(page, "ml", "a")
@@ -116,14 +117,22 @@ def test_health_the_queue_and_plugins_are_shown_as_the_endpoints_tell_them(
     page: Browser, world: World
 ) -> None:
     world.filter("a", NODES)
-    world.facts.not_ready = {"node-sync": "the nodes are not listed yet"}
-    world.facts.open = ["NeedsSsd"]
-    world.facts.queue = (False, {"ready": 12_345, "set_aside": 2})
+
+    def in_trouble(told: Any) -> None:
+        why = {"node-sync": "the nodes are not listed yet"}
+        told["kubextend"] |= {"notReady": why, "openBreakers": ["NeedsSsd"]}
+        told["queue"] = {"leads": False, "pods": {"ready": 12_345, "set_aside": 2}}
+
+    def is_open(told: Any) -> None:
+        (plugin,) = [each for each in told["items"] if each["name"] == "NeedsSsd"]
+        plugin["breakerOpen"] = True
+
+    world.changes |= {"/overview": in_trouble, "/plugins": is_open}
     signed_in(page, world)
     health = text(page, "#facts")
     assert "node-sync: the nodes are not listed yet" in health
     assert "Open breakers\nNeedsSsd" in health
-    assert f"Configuration (SHA-256)\n{SHA256[:12]}" in health
+    assert f"Configuration (SHA-256)\n{world.extender.config.sha256[:12]}" in health
     assert "Profile default-scheduler\nHolds, NeedsSsd, Spreads" in health
     queue = text(page, "#counts")
     assert "another replica leads" in queue
@@ -137,12 +146,14 @@ def test_health_the_queue_and_plugins_are_shown_as_the_endpoints_tell_them(
 
 
 def test_names_and_reasons_of_tenants_never_become_markup(page: Browser, tmp_path: Path) -> None:
-    hostile = NeedsSsd(name=HOSTILE, reason=HOSTILE, detail=HOSTILE)
-    with page_world(tmp_path, hostile) as world:
+    def in_trouble(told: Any) -> None:
+        told["kubextend"]["notReady"] = {HOSTILE: HOSTILE}
+        told["queue"] = {"leads": True, "pods": {HOSTILE: 1}}
+
+    with page_world(tmp_path, HostileReasons) as world:
         bad = {"metadata": {"name": HOSTILE, "labels": {}}, "spec": {}, "status": {}}
         world.filter(HOSTILE, [bad])
-        world.facts.not_ready = {HOSTILE: HOSTILE}
-        world.facts.queue = (True, {HOSTILE: 1})
+        world.changes["/overview"] = in_trouble
         signed_in(page, world)
         open_pod(page, "ml", HOSTILE)
         assert rows(page, "#pod-list")[0][0] == f"ml/{HOSTILE}"
@@ -258,7 +269,7 @@ def test_fifteen_thousand_nodes_are_sorted_and_filtered_with_few_rows_in_the_doc
 ) -> None:
     many = nodes(MANY)
     world.filter("a", many)
-    world.prioritize("a", many)
+    world.filter("a", many, "prioritize")
     signed_in(page, world)
     open_pod(page, "ml", "a")
     in_document = f"{ROWS.format('#nodes')}.length"
@@ -359,7 +370,7 @@ def test_texts_stand_out_from_their_ground_in_both_schemes(
     scheme: str, page: Browser, world: World
 ) -> None:
     world.filter("a", NODES)
-    world.facts.open = ["NeedsSsd"]
+    world.changes["/overview"] = lambda told: told["kubextend"].update(openBreakers=["NeedsSsd"])
     page.media(prefers_color_scheme=scheme)
     signed_in(page, world)
     open_pod(page, "ml", "a")
@@ -407,29 +418,27 @@ def test_on_paper_are_the_first_five_hundred_rows_and_no_controls(
     assert page.run(f"{ROWS.format('#nodes')}.length") < 100
 
 
-def test_while_other_readers_are_answered_the_page_asks_again(
-    page: Browser, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_while_other_readers_are_answered_the_page_asks_again(page: Browser, world: World) -> None:
+    world.filter("asked", NODES)
     signed_in(page, world)
     # The page's own requests would take a place of the two readers.
     page.run("often.click()")
-    open_to_all, asked = threading.Event(), threading.Semaphore(0)
-    told = decisions_endpoint.DecisionReader.overview
-
-    def slow(reader: Any) -> object:
-        asked.release()
-        open_to_all.wait(PATIENT_S)
-        return told(reader)
-
-    monkeypatch.setattr(decisions_endpoint.DecisionReader, "overview", slow)
-    readers = [threading.Thread(target=world.get, args=("/overview",)) for _ in range(2)]
-    for each in readers:
-        each.start()
-        assert asked.acquire(timeout=PATIENT_S)
-    world.filter("late", NODES)
-    refresh(page)
-    page.until_event("Network.responseReceived", lambda event: event["response"]["status"] == 503)
-    open_to_all.set()
+    plugin = world.extender.plugin("NeedsSsd")
+    plugin.go_on.clear()
+    before = plugin.asked
+    readers = [
+        threading.Thread(target=world.get, args=("/decisions?pod=ml/asked",)) for _ in range(2)
+    ]
+    try:
+        for number, each in enumerate(readers, 1):
+            each.start()
+            eventually(lambda number=number: plugin.asked == before + number)
+        world.filter("late", NODES)
+        refresh(page)
+        refused = "Network.responseReceived"
+        page.until_event(refused, lambda event: event["response"]["status"] == 503)
+    finally:
+        plugin.go_on.set()
     page.until(f"{ROWS.format('#pod-list')}[0]?.textContent.startsWith('ml/late')")
     assert text(page, "#trouble") == ""
     for each in readers:

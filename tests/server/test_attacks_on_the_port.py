@@ -1,0 +1,276 @@
+"""Clients that mean to fill the server: each attack has its row in SECURITY.md."""
+
+import contextlib
+import resource
+import selectors
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.doors.certificates import Authority
+from tests.doors.extender import NODES, PATIENT_S, Extender, names_of, node, pod, request
+from tests.doors.sockets import (
+    Connection,
+    eventually,
+    head,
+    port_of,
+    posted,
+    read_by_now,
+    serve,
+)
+
+pytestmark = pytest.mark.slow
+
+MB = 1_000_000
+IN_FLIGHT = "kubextend_requests_in_flight_bytes"
+REFUSED = "kubextend_requests_refused_total"
+HUNG_UP = r"reset|Broken pipe|Connection aborted"
+
+
+def body_of(size: int) -> bytes:
+    return request("filter", nodes=[*NODES, node("big", size, rdma="true")])
+
+
+def limits(body_bytes: int, in_flight_bytes: int) -> dict[str, int]:
+    return {"maxBodyBytes": body_bytes, "maxInFlightBytes": in_flight_bytes}
+
+
+def resident_bytes() -> int:
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * resource.getpagesize()
+
+
+# Connections.
+
+
+def test_a_connection_beyond_those_that_a_listener_may_have_is_closed_at_once() -> None:
+    """It takes the place of one that is idle, and only then; one that is busy gives way to none."""
+    extender = Extender(extender={"httpTimeout": "90s"})
+    plugin = extender.plugin("NeedsRdma")
+    with serve(extender, most_connections=2) as served, contextlib.ExitStack() as stack:
+        first, second = (stack.enter_context(Connection(served.url)) for _ in range(2))
+        first.send(posted("/filter", request("filter", pod(then="hang"))))
+        eventually(lambda: plugin.asked)
+        assert second.get("/livez").status == 200
+        with Connection(served.url) as probe:
+            assert probe.get("/livez").status == 200
+            assert second.is_closed()
+            probe.send(posted("/filter", request("filter", pod(then="hang"))))
+            eventually(lambda: plugin.asked == 2)
+            with Connection(served.url) as third:
+                assert third.is_closed()
+            plugin.let_go.set()
+            assert {each.answer().status for each in (first, probe)} == {200}
+    assert extender.counted("kubextend_connections_refused_total", listener="verbs") == 2
+
+
+def test_the_oldest_of_512_handshakes_gives_way_to_a_new_client(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "ca")
+    pair = authority.sign("server")
+    files = {"certFile": str(pair.cert_file), "keyFile": str(pair.key_file)}
+    trusting = ssl.create_default_context(cafile=authority.file)
+    with serve(Extender(server={"tls": files})) as served, contextlib.ExitStack() as stack:
+        address = ("127.0.0.1", port_of(served.url))
+        silent = [stack.enter_context(socket.create_connection(address, 30)) for _ in range(512)]
+        with Connection(served.url, trusting) as connection:
+            assert connection.get("/livez").status == 200
+        with contextlib.suppress(ConnectionError):
+            assert silent[0].recv(1) == b""
+
+
+# Clients that send slowly, or without end.
+
+
+def trickle(connections: list[Connection], rest: bytes) -> Iterator[bytes]:
+    """Send a byte on each connection, again and again, and yield the answers."""
+    deadline = time.monotonic() + PATIENT_S
+    left = dict(enumerate(connections))
+    with selectors.DefaultSelector() as selector:
+        for number, connection in left.items():
+            connection.socket.setblocking(False)
+            selector.register(connection.socket, selectors.EVENT_READ, number)
+        for at in range(len(rest)):
+            for key, _ in selector.select(timeout=0.05):
+                yield left.pop(key.data).socket.recv(10_000)
+                selector.unregister(key.fileobj)
+            if not left:
+                return
+            assert time.monotonic() < deadline
+            for connection in left.values():
+                # It may have been answered, and hung up on, since the last look.
+                with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+                    connection.socket.send(rest[at : at + 1])
+    raise AssertionError(len(left))
+
+
+def test_heads_and_bodies_that_trickle_are_refused_and_good_clients_do_not_notice() -> None:
+    extender, over = Extender(), threading.Event()
+    good: list[int] = []
+
+    def ask() -> None:
+        with Connection(served.url) as connection:
+            while not over.is_set():
+                # In one piece: no clock of the server's runs before all of it is there.
+                connection.send(posted("/filter", request("filter")))
+                good.append(connection.answer().status)
+                good.append(connection.get("/livez").status)
+
+    begun = [b"P", *(head("POST", "/filter", Content_Length=size) for size in ("300000", "30000"))]
+    with serve(extender, deadline_s=0.5) as served, contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(Connection(served.url)) for _ in range(150)]
+        asking = threading.Thread(target=ask)
+        asking.start()
+        for number, connection in enumerate(slow):
+            connection.send(begun[number % len(begun)])
+        try:
+            answers = list(trickle(slow, b"OST /x HTTP/1.1\r\nX: " + b"x" * 10_000))
+        finally:
+            over.set()
+            asking.join()
+    assert len(answers) == 150
+    assert all(answer[:13] in {b"", b"HTTP/1.1 408 "} for answer in answers)
+    assert set(good) == {200}
+
+
+@pytest.mark.parametrize(
+    "start", [b"POST /filter HTTP/1.1\r\nX: ", b"POST /", b"GET /livez HTTP/1.1\r\n"]
+)
+def test_a_head_without_end_is_refused(start: bytes) -> None:
+    with serve(Extender()) as served:
+        with Connection(served.url) as connection:
+            connection.send(start)
+            with pytest.raises(OSError, match=HUNG_UP):
+                connection.send(*[b"x" * 100_000] * 1000)
+        with Connection(served.url) as connection:
+            assert connection.get("/livez").status == 200
+
+
+def test_a_length_over_the_limit_is_refused_before_the_body_comes() -> None:
+    """A client that sends the body all the same is cut off."""
+    extender = Extender(server={"maxBodyBytes": 1000})
+    with serve(extender) as served, Connection(served.url) as connection:
+        connection.send(head("POST", "/filter", Content_Length=str(10**12)))
+        assert connection.answer().status == 413
+        with pytest.raises(OSError, match=HUNG_UP):
+            connection.send(*[b" " * MB] * 1000)
+
+
+def test_a_refused_body_without_end_is_cut_off() -> None:
+    extender = Extender(server=limits(1000, 1000))
+    with serve(extender) as served, Connection(served.url) as connection:
+        connection.send(head("POST", "/filter", Transfer_Encoding="chunked"))
+        with pytest.raises(OSError, match=HUNG_UP):
+            connection.send(*[b"1f4\r\n%b\r\n" % (b" " * 500)] * 100_000)
+        eventually(lambda: extender.counted(IN_FLIGHT) == 0)
+    assert extender.counted(REFUSED, status="413") == 1
+
+
+def test_who_asks_without_end_before_the_first_answer_is_hung_up_on() -> None:
+    before = resident_bytes()
+    with serve(Extender(), deadline_s=1.0) as served:
+        for _ in range(5):
+            with Connection(served.url) as connection, pytest.raises(OSError, match=HUNG_UP):
+                connection.send(*[head("GET", "/livez") * 1000] * 1000)
+        with Connection(served.url) as connection:
+            assert connection.get("/livez").status == 200
+    assert resident_bytes() - before < 50 * MB
+
+
+@pytest.mark.parametrize("extra", [b"Content-Length: 7\r\n", b"Transfer-Encoding: chunked\r\n"])
+def test_two_lengths_are_refused(extra: bytes) -> None:
+    with serve(Extender()) as served, Connection(served.url) as connection:
+        connection.send(
+            b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 6\r\n" + extra + b"\r\n0\r\n\r\n{"
+        )
+        assert connection.answer().status == 400
+        assert connection.is_closed()
+
+
+# Memory that all requests share.
+
+
+def test_a_small_body_is_answered_while_large_ones_hold_all_that_they_may() -> None:
+    hanging = request("filter", pod(then="hang"), [node("big", 2 * MB)])
+    extender = Extender(
+        server=limits(len(hanging), len(hanging) + 1000), extender={"httpTimeout": "90s"}
+    )
+    plugin = extender.plugin("NeedsRdma")
+    with serve(extender) as served, Connection(served.url) as held, Connection(served.url) as quick:
+        held.send(posted("/filter", hanging))
+        eventually(lambda: plugin.asked)
+        assert extender.counted(IN_FLIGHT) == len(hanging)
+        assert quick.post("/filter", b"{}").status == 200
+        plugin.let_go.set()
+        assert held.answer().status == 200
+
+
+def test_clients_that_announce_bodies_and_send_a_byte_hold_up_nobody() -> None:
+    body = body_of(MB)
+    extender = Extender(server=limits(len(body), 2 * len(body)))
+    with serve(extender) as served, contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(Connection(served.url)) for _ in range(20)]
+        for client in silent:
+            client.send(posted("/filter", body)[: 1 - len(body)])
+        read_by_now(served.url)
+        for _ in range(3):
+            with Connection(served.url) as honest:
+                assert names_of(honest.post("/filter", body)) == ["good", "big"]
+        assert not any(client.is_answered() for client in silent)
+        silent[0].send(body[1:])
+        assert names_of(silent[0].answer()) == ["good", "big"]
+    eventually(lambda: extender.counted(IN_FLIGHT) == 0)
+
+
+def test_of_two_incomplete_bodies_the_older_is_answered() -> None:
+    body = body_of(MB)
+    extender = Extender(server=limits(len(body), len(body)))
+    with serve(extender) as served, Connection(served.url) as old, Connection(served.url) as young:
+        for client in (old, young):
+            client.send(posted("/filter", body)[: -len(body) // 3])
+            read_by_now(served.url)
+        answer = young.answer()
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        old.send(body[-len(body) // 3 :])
+        assert names_of(old.answer()) == ["good", "big"]
+
+
+def test_heads_of_all_connections_count_together_until_they_are_answered() -> None:
+    extender = Extender(server=limits(100_000, 100_000))
+    large = head("GET", "/livez", X="x" * 30_000)[:-2]
+    with serve(extender) as served, contextlib.ExitStack() as stack:
+        held = [stack.enter_context(Connection(served.url)) for _ in range(4)]
+        for connection in held:
+            connection.send(large)
+            read_by_now(served.url)
+        answer = held.pop().answer()
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        for connection in held:
+            connection.send(b"\r\n")
+            assert connection.answer().status == 200
+        eventually(lambda: extender.counted(IN_FLIGHT) == 0)
+
+
+def test_many_who_do_not_read_hold_no_more_than_what_is_admitted() -> None:
+    body = body_of(10 * MB)
+    most = 4 * len(body)
+    extender = Extender(server=limits(len(body), most))
+    with serve(extender) as served, contextlib.ExitStack() as stack:
+        with Connection(served.url) as connection:
+            assert connection.post("/filter", body).status == 200
+        before = highest = resident_bytes()
+        for _ in range(30):
+            slow = stack.enter_context(Connection(served.url))
+            slow.send(posted("/filter", body))
+            highest = max(highest, resident_bytes())
+            assert extender.counted(IN_FLIGHT) <= most
+        # Bodies and answers of those that were admitted, and what the sockets of the test hold.
+        assert highest - before < 3 * most
+        stack.close()
+        eventually(lambda: extender.counted(IN_FLIGHT) == 0)
+        with Connection(served.url) as connection:
+            assert connection.post("/filter", body).status == 200

@@ -1,0 +1,249 @@
+"""The probes and the metrics, as the kubelet and Prometheus ask for them."""
+
+import asyncio
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.doors.extender import (
+    Extender,
+    in_memory,
+    memory_warning,
+    pod,
+    profile,
+    request,
+    skip,
+    until,
+)
+
+from kubextend.server import memory_limit_bytes
+
+MIB = 1 << 20
+PROBES = ["/livez", "/readyz", "/metrics"]
+
+
+class StartsLater:
+    """Looks at nothing before it has started; its first start fails."""
+
+    name = "StartsLater"
+
+    def __init__(self, *_: object) -> None:
+        self.attempts = 0
+
+    def start(self) -> None:
+        self.attempts += 1
+        if self.attempts == 1:
+            message = "the backend is away"
+            raise OSError(message)
+
+    def filter(self, *_: object) -> None:
+        assert self.attempts > 1
+
+
+@pytest.fixture(scope="module")
+def extender() -> Extender:
+    return Extender()
+
+
+# Probes.
+
+
+def test_an_extender_that_waits_for_nothing_is_alive_and_ready(extender: Extender) -> None:
+    for path in ("/livez", "/readyz"):
+        answer = extender.ask(path)
+        assert (answer.status, answer.body) == (200, b"ok")
+        assert answer.headers["content-type"].startswith("text/plain")
+    assert extender.ask("/readyz?verbose").text == (
+        "[+]ping ok\n[+]plugins ok\n[+]plugins-started ok\n[+]shutdown ok\nreadyz check passed\n"
+    )
+
+
+@in_memory
+async def test_a_plugin_that_has_not_started_makes_the_extender_unready_until_it_has() -> None:
+    extender = Extender(StartsLater, profiles=[profile(filter=["StartsLater"])])
+    missing = "not started yet: StartsLater"
+    for path in ("/readyz", "/readyz?verbose"):
+        answer = await extender.begin(path).answer()
+        assert (answer.status, f"[-]plugins-started failed: {missing}" in answer.text) == (
+            503,
+            True,
+        )
+    assert (await extender.begin("/livez").answer()).status == 200
+    refused = await extender.begin("/filter", request("filter")).answer()
+    assert f"kubextend is not ready: {missing}" in refused.error
+    async with extender.running():
+        plugin = extender.plugin("StartsLater")
+        await until(lambda: plugin.attempts == 1)
+        # Pauses between two starts grow to some seconds at most.
+        while (await extender.begin("/readyz").answer()).status != 200:
+            await skip(1)
+            await asyncio.sleep(0)
+        assert (await extender.begin("/filter", request("filter")).answer()).error == ""
+    failures = {"plugin": "StartsLater", "extension_point": "Start"}
+    assert extender.counted("kubextend_plugin_failures_total", **failures) == 1
+
+
+def test_an_extender_is_unready_and_alive_from_the_moment_of_shutting_down() -> None:
+    extender = Extender()
+    extender.shut_down()
+    answer = extender.ask("/readyz")
+    assert answer.status == 503
+    assert "[-]shutdown failed: kubextend is shutting down\n" in answer.text
+    assert answer.text.endswith("readyz check failed\n")
+    assert extender.ask("/livez").status == 200
+
+
+@pytest.mark.parametrize("path", PROBES)
+@pytest.mark.parametrize(
+    ("method", "headers", "status"),
+    [
+        ("HEAD", {}, 200),
+        ("GET", {"Content_Length": "4096"}, 200),
+        ("GET", {"Content_Length": "4097"}, 413),
+        ("POST", {"Content_Length": "4096"}, 405),
+        ("POST", {"Content_Length": "4097"}, 413),
+        ("GET", {"Transfer_Encoding": "chunked"}, 413),
+        ("POST", {"Transfer_Encoding": "chunked"}, 413),
+    ],
+)
+@in_memory
+async def test_a_probe_with_more_body_than_it_needs_is_refused_before_the_body_comes(
+    path: str, method: str, headers: dict[str, str], status: int
+) -> None:
+    answer = await Extender().begin(path, method=method, **headers).answer()
+    assert answer.status == status
+    if status == 413:
+        assert answer.headers["connection"] == "close"
+        assert "send none" in answer.error
+
+
+@pytest.mark.parametrize(
+    ("query", "lines"),
+    [("verbose", 3), ("verbose=1", 3), ("a&verbose", 3), ("a=verbosely", 1), ("a&" * 9000, 1)],
+)
+def test_a_probe_is_verbose_where_its_query_says_so(
+    extender: Extender, query: str, lines: int
+) -> None:
+    answer = extender.ask(f"/livez?{query}")
+    assert (answer.status, len(answer.text.splitlines())) == (200, lines)
+
+
+# Metrics.
+
+
+def test_the_metrics_tell_of_requests_plugins_and_the_process() -> None:
+    extender = Extender()
+    extender.ask("/filter", request("filter"))
+    extender.ask("/filter", request("filter", pod(then="raise")))
+    extender.ask("/nowhere", b"{}")
+    answer = extender.ask("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    for line in (
+        'kubextend_verb_requests_total{result="ok",verb="filter"} 1.0',
+        'kubextend_requests_refused_total{status="404"} 1.0',
+        'kubextend_plugin_failures_total{extension_point="Filter",plugin="NeedsRdma"} 1.0',
+        'kubextend_healthcheck{name="plugins-started",type="readyz"} 1.0',
+        f'kubextend_configuration_info{{sha256="{extender.config.sha256}"}} 1.0',
+        "kubextend_requests_in_flight_bytes 0.0",
+        "process_resident_memory_bytes",
+        "kubextend_build_info",
+    ):
+        assert f"\n{line}" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("name", "bounds"),
+    [
+        ("kubextend_verb_duration_seconds", [0.001 * 2.0**power for power in range(-5, 15)]),
+        ("kubextend_request_body_bytes", [1024.0 * 4.0**power for power in range(11)]),
+        (
+            "kubextend_verb_nodes",
+            [1, 10, 50, 100, 250, 500, 1e3, 2500, 5e3, 1e4, 1.5e4, 5e4, 1e5],
+        ),
+    ],
+)
+def test_histograms_have_the_buckets_that_dashboards_know(name: str, bounds: list[float]) -> None:
+    extender = Extender()
+    extender.ask("/filter", request("filter"))
+    text = extender.ask("/metrics").text
+    found = re.findall(rf'{name}_bucket\{{le="([^"]+)",verb="filter"\}} (\S+)', text)
+    assert [float(bound) for bound, _ in found] == [*bounds, float("inf")]
+    counts = [float(count) for _, count in found]
+    assert counts == sorted(counts)
+    assert counts[-1] == extender.counted(f"{name}_count", verb="filter") == 1
+    assert extender.counted(f"{name}_sum", verb="filter") > 0
+
+
+@in_memory
+async def test_metrics_are_rendered_once_a_second_and_are_never_older_than_their_request() -> None:
+    extender = Extender()
+    for number in range(1, 4):
+        await extender.begin("/nowhere", b"{}").answer()
+        scrapes = [extender.begin("/metrics") for _ in range(5)]
+        if number > 1:
+            await skip(0.9)
+            assert not any(scrape.is_over for scrape in scrapes)
+            await skip(0.2)
+        texts = {(await scrape.answer()).text for scrape in scrapes}
+        assert len(texts) == 1
+        assert f'refused_total{{status="404"}} {number}.0' in texts.pop()
+
+
+@in_memory
+async def test_of_many_scrapes_at_once_most_get_the_last_text() -> None:
+    """A place among the 32 that wait is left to others by those who leave."""
+    extender = Extender()
+    first = [extender.begin("/metrics") for _ in range(40)]
+    answered = Counter([(await scrape.answer()).status for scrape in first])
+    assert answered == {200: 32, 503: 8}
+    waiting = [extender.begin("/metrics") for _ in range(32)]
+    await skip()
+    assert not any(scrape.is_over for scrape in waiting)
+    assert (await extender.begin("/metrics").answer()).status == 200
+    waiting[0].cancel()
+    await skip()
+    later = extender.begin("/metrics")
+    await skip()
+    assert not later.is_over
+    await skip(1)
+    assert (await later.answer()).status == 200
+
+
+# Memory.
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "limit"),
+    [
+        ("memory.max", "536870912\n", 512 * MIB),
+        ("memory.max", "max\n", None),
+        ("memory/memory.limit_in_bytes", "536870912\n", 512 * MIB),
+        ("memory/memory.limit_in_bytes", "9223372036854771712\n", None),
+        ("other", "1\n", None),
+    ],
+)
+def test_the_memory_limit_is_that_of_the_cgroup(
+    file: str, text: str, limit: int | None, tmp_path: Path
+) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text(text)
+    assert memory_limit_bytes(tmp_path) == limit
+
+
+@pytest.mark.parametrize(
+    ("limit", "held", "warned"),
+    [
+        (None, 1024 * MIB, False),
+        (512 * MIB, 257 * MIB, True),
+        (512 * MIB, 256 * MIB, False),
+    ],
+)
+def test_requests_that_may_hold_more_than_half_of_the_memory_are_warned_of(
+    limit: int | None, held: int, warned: bool
+) -> None:
+    warning = memory_warning(held, limit)
+    assert bool(warning) is warned
+    if warned:
+        assert f"server.maxInFlightBytes is {held}" in warning
+        assert f"Set it to at most {256 * MIB}" in warning

@@ -1,0 +1,318 @@
+"""TLS: who is let in, who hears why not, and what the names in certificates allow."""
+
+import json
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from tests.doors.certificates import Authority, Pair
+from tests.doors.extender import (
+    HOLDING,
+    Extender,
+    binding,
+    pod,
+    profile,
+    request,
+    sections_of,
+)
+from tests.doors.sockets import Connection, Served, eventually, port_of, posted, serve
+
+from kubextend.cli import main
+from kubextend.testing import Bindings
+
+pytestmark = pytest.mark.slow
+
+REFUSALS = (ssl.SSLError, ConnectionError, EOFError)
+TOKEN = "s3cret-and-long-enough"
+FAILED = "kubextend_tls_handshakes_failed_total"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("ca"), "ca")
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("stranger"), "stranger")
+
+
+@pytest.fixture(scope="module")
+def pair(authority: Authority) -> Pair:
+    return authority.sign("server")
+
+
+def tls(pair: Pair, client_ca: Path | None = None) -> dict[str, Any]:
+    """Return the section ``server`` with a certificate, and a CA that clients need one of."""
+    files = {"certFile": pair.cert_file, "keyFile": pair.key_file, "clientCAFile": client_ca}
+    return {"tls": {name: str(file) for name, file in files.items() if file is not None}}
+
+
+def client(authority: Authority, pair: Pair | None = None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=authority.file)
+    if pair is not None:
+        context.load_cert_chain(pair.cert_file, pair.key_file)
+    return context
+
+
+def filters(served: Served, context: ssl.SSLContext) -> bool:
+    with Connection(served.url, context) as connection:
+        return connection.post("/filter", request("filter")).status == 200
+
+
+@pytest.fixture
+def guarded(authority: Authority, pair: Pair) -> Extender:
+    """An extender whose clients need a certificate."""
+    return Extender(server=tls(pair, authority.file))
+
+
+def calls(extender: Extender) -> float:
+    return extender.counted("kubextend_verb_requests_total", verb="filter", result="ok")
+
+
+def test_a_tls_server_is_served_by_https_and_http_1_1(authority: Authority, pair: Pair) -> None:
+    context = client(authority)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    with serve(Extender(server=tls(pair))) as served:
+        assert served.url == f"https://127.0.0.1:{port_of(served.url)}"
+        with Connection(served.url, context) as connection:
+            assert isinstance(connection.socket, ssl.SSLSocket)
+            assert connection.socket.selected_alpn_protocol() == "http/1.1"
+            for _ in range(3):
+                assert connection.post("/filter", request("filter")).status == 200
+
+
+def test_tls_older_than_1_2_is_refused(authority: Authority, pair: Pair) -> None:
+    old = client(authority)
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+        old.minimum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+        old.maximum_version = ssl.TLSVersion.TLSv1_1
+    with (
+        serve(Extender(server=tls(pair))) as served,
+        pytest.raises((ssl.SSLError, ConnectionError)),
+    ):
+        Connection(served.url, old)
+
+
+# Clients that are refused.
+
+
+def test_clients_without_a_good_certificate_run_no_verb(
+    guarded: Extender, authority: Authority, stranger: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only the first failure of ten seconds is logged."""
+    with serve(guarded) as served:
+        for pair in (
+            None,
+            stranger.sign("other-ca"),
+            authority.sign("expired", lasts=timedelta(days=-1)),
+        ):
+            with pytest.raises(REFUSALS):
+                filters(served, client(authority, pair))
+        # A client may notice the end of its connection before the server says why.
+        eventually(lambda: guarded.counted(FAILED) == 3)
+        assert calls(guarded) == 0
+        assert filters(served, client(authority, authority.sign("scheduler")))
+    assert "Traceback" not in caplog.text
+    assert caplog.messages[0].startswith(
+        "a TLS handshake on the verbs failed: the client showed no certificate, which "
+        "server.tls.clientCAFile asks for"
+    )
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        ("none", "the client showed no certificate"),
+        ("unknown", "unable to get local issuer certificate"),
+        ("for-servers", "unsuitable certificate purpose"),
+        ("late", "certificate has expired"),
+    ],
+)
+def test_the_log_says_why_a_certificate_is_refused(
+    version: ssl.TLSVersion,
+    refusal: tuple[str, str],
+    guarded: Extender,
+    authority: Authority,
+    stranger: Authority,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    shown, said = refusal
+    pairs = {
+        "unknown": stranger.sign("unknown"),
+        "for-servers": authority.sign("for-servers", for_clients=False),
+        "late": authority.sign("late", lasts=timedelta(days=-1)),
+    }
+    context = client(authority, pairs.get(shown))
+    context.minimum_version = context.maximum_version = version
+    with serve(guarded) as served:
+        with pytest.raises(REFUSALS):
+            filters(served, context)
+        eventually(lambda: said in caplog.text)
+    refused = "the client's certificate is not of server.tls.clientCAFile"
+    assert (refused in caplog.messages[0]) == (shown != "none")
+
+
+def test_plain_http_on_the_tls_port_runs_no_verb(
+    guarded: Extender, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serve(guarded) as served:
+        with pytest.raises((ConnectionError, EOFError)), Connection(served.url) as connection:
+            connection.post("/filter", request("filter"))
+        eventually(lambda: "failed: http request" in caplog.text)
+    assert (calls(guarded), guarded.counted(FAILED)) == (0, 1)
+    assert "Traceback" not in caplog.text
+
+
+def test_a_handshake_that_does_not_end_holds_up_nobody(authority: Authority, pair: Pair) -> None:
+    with serve(Extender(server=tls(pair))) as served, ExitStack() as stack:
+        for _ in range(100):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port_of(served.url)), 30))
+        assert filters(served, client(authority))
+
+
+# Names in certificates.
+
+
+@pytest.fixture(scope="module")
+def by_name(authority: Authority, pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """An extender that is served, whose people have a certificate or a token."""
+    token = tmp_path_factory.mktemp("tokens") / "token"
+    token.write_text(TOKEN)
+    deciders = {"allowedNames": ["ops", "ops.example"], "tokenFile": str(token)}
+    readers = {"allowedNames": ["reader"], "page": True}
+    people = {"waitingPods": deciders, "decisions": readers}
+    extender = Extender(
+        binder=Bindings(), profiles=[HOLDING], server=tls(pair, authority.file) | people
+    )
+    with serve(extender) as served:
+        yield extender, served
+
+
+By = tuple[Extender, Served]
+
+
+@contextmanager
+def held(by: By, authority: Authority) -> Iterator[Connection]:
+    """Hold a pod with the certificate of kube-scheduler, until its connection ends."""
+    extender, served = by
+    scheduler = client(authority, authority.sign("system:kube-scheduler"))
+    with Connection(served.url, scheduler) as connection:
+        connection.post("/filter", request("filter", pod("a")))
+        connection.send(posted("/bind", json.dumps(binding("a")).encode()))
+        eventually(lambda: extender.waiting() == ["u-a"])
+        yield connection
+    eventually(lambda: extender.waiting() == [])
+
+
+@pytest.mark.parametrize(
+    ("names", "status"),
+    [
+        (("ops",), 200),
+        (("somebody", "ops.example"), 200),
+        (("somebody", "elsewhere", "ops"), 200),
+        (("system:kube-scheduler",), 403),
+        (("OPS",), 403),
+        (("ops2", "ops.example.org"), 403),
+        (("*.example",), 403),
+    ],
+)
+def test_only_a_listed_name_of_a_certificate_decides_on_waiting_pods(
+    names: tuple[str, ...], status: int, by_name: By, authority: Authority
+) -> None:
+    extender, served = by_name
+    context = client(authority, authority.sign(*names))
+    with held(by_name, authority) as bind, Connection(served.url, context) as connection:
+        assert connection.get("/waiting-pods").status == status
+        allowed = connection.post("/waiting-pods/u-a/allow", b"")
+        assert allowed.status == status
+        if status == 200:
+            assert bind.answer().body == b'{"Error":""}'
+        else:
+            assert extender.waiting() == ["u-a"]
+            assert allowed.error.endswith("none of server.waitingPods.allowedNames")
+
+
+def test_a_token_helps_whose_name_is_not_listed_and_a_wrong_one_does_not(
+    by_name: By, authority: Authority
+) -> None:
+    _, served = by_name
+    context = client(authority, authority.sign("somebody"))
+    with Connection(served.url, context) as connection:
+        for token, status in ((TOKEN, 200), ("wrong", 401)):
+            bearer = {"Authorization": f"Bearer {token}"}
+            assert connection.get("/waiting-pods", **bearer).status == status
+    with pytest.raises(REFUSALS), Connection(served.url, client(authority)) as connection:
+        connection.get("/waiting-pods", Authorization=f"Bearer {TOKEN}")
+
+
+def test_where_only_certificates_count_nobody_else_gets_a_file(
+    by_name: By, authority: Authority
+) -> None:
+    _, served = by_name
+    for name, status in (("reader", 200), ("ops", 403)):
+        with Connection(served.url, client(authority, authority.sign(name))) as connection:
+            for path in ("/ui/", "/ui/page.css", "/ui/page.js", "/overview"):
+                answer = connection.get(path)
+                assert answer.status == status
+                if status == 403:
+                    assert answer.error.endswith("none of server.decisions.allowedNames")
+
+
+# People who ask with `kubextend why`.
+
+
+def why(url: str, ca_file: Path, *options: object) -> str:
+    """Return what `kubextend why` says where neither kubextend nor the Kubernetes API answers."""
+    given = ["--server", url, "--ca-file", ca_file, "--kubeconfig", "/nowhere", *options]
+    asked = CliRunner().invoke(main, ["why", "a", *map(str, given)])
+    assert asked.exit_code == 1
+    return asked.stderr
+
+
+def test_a_reader_is_told_what_is_wrong_with_a_certificate(
+    guarded: Extender, authority: Authority, stranger: Authority
+) -> None:
+    hint = "give --cert-file and --key-file"
+    with serve(guarded) as served:
+        assert hint in why(served.url, authority.file)
+        pair = stranger.sign("reader")
+        shown = ["--cert-file", pair.cert_file, "--key-file", pair.key_file]
+        assert hint not in why(served.url, authority.file, *shown)
+        assert hint not in why(served.url, stranger.file)
+
+
+def test_a_certificate_is_checked_by_the_name_of_the_configuration(
+    authority: Authority, tmp_path: Path
+) -> None:
+    pair, file = authority.sign("named", "kubextend.example"), tmp_path / "kubextend.yaml"
+    with serve(Extender(server=tls(pair))) as served:
+        # The certificate names the address and kubextend.example.
+        other = served.url.replace("127.0.0.1", "localhost")
+        for name, said in (
+            (None, "certificate is not valid for 'localhost'"),
+            ("other.example", "certificate is not valid for 'other.example'"),
+            ("kubextend.example", "status 404"),
+        ):
+            client_files = {"caFile": str(authority.file), "serverName": name}
+            extender = {"urlPrefix": other, "tlsConfig": client_files}
+            default = profile(filter=["HighCommPodFilter"])
+            file.write_text(json.dumps(sections_of(profiles=[default], extender=extender)))
+            assert said in why(other, authority.file, "--config", file)
+
+
+def test_a_reader_who_asks_kubextend_without_tls_by_https_is_told_so(
+    authority: Authority,
+) -> None:
+    with serve(Extender()) as served:
+        url = served.url.replace("http:", "https:")
+        assert "answers without TLS" in why(url, authority.file)
