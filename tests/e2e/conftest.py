@@ -21,7 +21,7 @@ from .workload import NewWorkload, Workload, create_priority_classes
 
 _BENCHES = pytest.StashKey[list[Workbench]]()
 HERE = Path(__file__).parent
-# Karpenter listens on all addresses: `make autoscalers` has a network with loopback alone.
+# Karpenter listens on all addresses: the trial of autoscalers has a network with loopback alone.
 networks = [name for _, name in socket.if_nameindex()]
 collect_ignore = [] if networks == ["lo"] else ["test_autoscalers.py"]
 

@@ -1,8 +1,9 @@
 """Runs Karpenter with its kwok provider, which makes nodes without machines, on a control plane.
 
 Karpenter listens on all addresses, so it runs only where loopback is the only network interface:
-``make autoscalers`` makes such a network namespace. No kubelet runs; ``Karpenter`` stands in for it
-and says that the nodes are ready. Only ``tests/e2e/tools/karpenter`` is needed, no container.
+the trial of autoscalers makes such a network namespace. No kubelet runs; ``Karpenter`` stands in
+for it and says that the nodes are ready. Only ``tests/e2e/tools/karpenter`` is needed, no
+container.
 """
 
 import json
@@ -189,7 +190,3 @@ def nominations(api: Api, namespace: str, pod: str) -> list[str]:
         for event in events
         if event["involvedObject"].get("name") == pod and event["reason"] == "Nominated"
     ]
-
-
-if __name__ == "__main__":
-    build_karpenter()

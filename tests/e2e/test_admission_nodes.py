@@ -1,13 +1,14 @@
 """The nodes of a pod with compiled rules are those that LabelMatch keeps: random rules and pods.
 
 kube-scheduler's own code for node affinity judges the pods that the real kube-apiserver returned;
-for other rules, the real kube-scheduler does. ``make admission-at-random`` runs more of them.
+for other rules, the real kube-scheduler does. the trial ``rules`` makes more of them.
 """
 
 import random
 from pathlib import Path
 
 import pytest
+from tests.trials.rules import place
 
 from .admission_rules import PODS, configuration, installed
 from .affinity_model import without_empty
@@ -21,7 +22,6 @@ from .random_rules import (
     random_cases,
     random_profile,
 )
-from .rules_at_random import place
 from .versions import needs
 
 pytestmark = needs("MutatingAdmissionPolicy")

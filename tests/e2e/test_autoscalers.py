@@ -1,4 +1,4 @@
-"""What Karpenter sees of kubextend's rules and of held pods: ``make autoscalers``."""
+"""What Karpenter sees of kubextend's rules and of held pods."""
 
 from collections.abc import Iterator
 from functools import partial

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
+from tests.trials.flooded_nodes import Flood
 
 from .controlplane import ControlPlane
-from .flooded_nodes import Flood
 from .kubeapi import NodePool, pod
 from .stack import PLUGIN_FOLDER, Mode, Stack, profile
 from .workbench import until

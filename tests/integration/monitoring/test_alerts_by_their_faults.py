@@ -27,7 +27,7 @@ from typing import Any
 import pytest
 import yaml
 from shipped_rules import alerts, dashboard_expressions, metric_names, rule_file
-from tests.hostile.certificates import write_certificate
+from tests.integration.server.server_certificates import Authority
 
 pytestmark = pytest.mark.skipif(shutil.which("prometheus") is None, reason="needs prometheus")
 
@@ -191,8 +191,8 @@ def broken_certificate(server: Server, file: Path) -> None:
 
 def self_signed(folder: Path) -> dict[str, str]:
     """Write a certificate that ends tomorrow; return the files as the configuration names them."""
-    write_certificate(folder)
-    return {"certFile": str(folder / "tls.crt"), "keyFile": str(folder / "tls.key")}
+    pair = Authority(folder, "authority").sign("tls")
+    return {"certFile": str(pair.cert_file), "keyFile": str(pair.key_file)}
 
 
 def kubeconfig_of_nobody(folder: Path) -> str:

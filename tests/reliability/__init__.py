@@ -1,1 +1,0 @@
-"""Checks every row of the table of faults, and writes what came of it as one report."""
