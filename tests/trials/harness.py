@@ -66,7 +66,6 @@ class Trial:
             of 0 is replaced by another one for each run.
         words: the values of ``options.words``, which are given without a name; empty: no words.
         few: the words of the short form; empty: as ``words``.
-        others: words that may be given besides.
     """
 
     name: str
@@ -75,7 +74,6 @@ class Trial:
     arguments: dict[str, tuple[Any, Any]]
     words: tuple[str, ...] = ()
     few: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
 
     def report(self, *line: str) -> Report:
         """Run the trial with the rest of a command line, and return the report."""
@@ -94,12 +92,12 @@ class Trial:
             shown = f"{usual}, or {short} in the short form"
             parser.add_argument(f"--{name.replace('_', '-')}", type=type(usual), help=shown)
         if self.words:
-            parser.add_argument("words", nargs="*", help=", ".join({*self.words, *self.others}))
+            parser.add_argument("words", nargs="*", help=", ".join({*self.words}))
         options = parser.parse_args(line)
         for name, values in self.arguments.items():
             if getattr(options, name) is None:
                 setattr(options, name, values[options.short])
-        if self.words and (unknown := {*options.words} - {*self.words, *self.others}):
+        if self.words and (unknown := {*options.words} - {*self.words}):
             parser.error(f"{', '.join(sorted(unknown))}: choose from {', '.join(self.words)}")
         if self.words and not options.words:
             options.words = (options.short and self.few) or self.words
@@ -112,24 +110,20 @@ TRIALS: Final[dict[str, Trial]] = {}
 def trial(
     words: tuple[str, ...] = (),
     few: tuple[str, ...] = (),
-    others: tuple[str, ...] = (),
     **arguments: Any,
 ) -> Callable[[Run], Trial]:
     """Make a trial of a function, whose name and docstring are those of the trial.
 
     Args:
-        words: as ``Trial`` has it, and so are ``few`` and ``others``.
+        words: the words that may be given, as ``Trial`` has them.
         few: the words of the short form.
-        others: further words.
         arguments: the value of each option, or a pair of it and the value in the short form.
     """
     pairs = {k: v if isinstance(v, tuple) else (v, v) for k, v in arguments.items()}
 
     def made(run: Run) -> Trial:
-        name = run.__name__.replace("_", "-")
-        TRIALS[name] = Trial(
-            name, (run.__doc__ or "").partition("\n")[0], run, pairs, words, few, others
-        )
+        name, sentence = run.__name__.replace("_", "-"), (run.__doc__ or "").splitlines()[0]
+        TRIALS[name] = Trial(name, sentence, run, pairs, words, few)
         return TRIALS[name]
 
     return made

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 from tests.e2e.certificates import Authority
 from tests.e2e.workbench import until
@@ -184,9 +184,12 @@ def _require(right: bool, message: str) -> None:
         raise WrongError(message)
 
 
+Attack: TypeAlias = Callable[[RawServer], AbstractContextManager[None]]
+
+
 def _sent(
     before: bytes, piece: bytes, most_bytes: int = 10 * _MB, *, hasty: bool = False
-) -> Callable[..., object]:
+) -> Attack:
     """Return an attack: one connection that sends a piece over and over, and stays open."""
 
     @contextlib.contextmanager
@@ -200,7 +203,7 @@ def _sent(
     return attack
 
 
-def _many(count: int, *pieces: bytes) -> Callable[..., object]:
+def _many(count: int, *pieces: bytes) -> Attack:
     """Return an attack: ``count`` connections that each send the same bytes and stay open."""
 
     @contextlib.contextmanager
@@ -213,7 +216,7 @@ def _many(count: int, *pieces: bytes) -> Callable[..., object]:
     return attack
 
 
-ATTACKS: Final[dict[str, Callable[[RawServer], AbstractContextManager[None]]]] = {
+ATTACKS: Final[dict[str, Attack]] = {
     "trailers": _sent(_CHUNKED + b"0\r\n", b"a:b\r\n" * 20_000),
     "trailers of a probe": _sent(_PROBE, b"a:b\r\n" * 20_000),
     "trailers on the listener of probes": _sent(_PROBE, b"a:b\r\n" * 20_000, hasty=True),

@@ -195,7 +195,7 @@ def _attacks_on_requests(*, short: bool) -> Iterator[Attack]:
         yield Attack(f"4 MB of {what}", BODY_LIMIT, partial(_bodies, what))
     announced = partial(_announced, clients)
     yield Attack(f"{clients} clients announce 24 MB", BODY_LIMIT, announced)
-    # A connection takes 20 KB beside what it reads.
+    # A connection takes 20 KB more than what it reads.
     yield Attack("800 heads of 60 KB", BODY_LIMIT + 10 * MB, partial(_heads, 800))
     name = f"{pods} pods of 600 KB pass and are not bound"
     yield Attack(name, BODY_LIMIT, partial(_unbound, pods), kept=DECISION_BYTES)

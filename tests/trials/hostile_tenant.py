@@ -1,6 +1,6 @@
 """Runs all attacks that a tenant can make with pods at the same time.
 
-kubextend runs with the limits and manifests of deploy/, beside a real kube-scheduler. A neighbour
+kubextend runs with the limits and manifests of deploy/ and a real kube-scheduler. A neighbour
 creates about one pod a second. It is wrong if the neighbour's pods wait for too long, if kubextend
 takes too much memory, or if its reports are forged or leave a pod out.
 """
@@ -123,7 +123,7 @@ class Neighbour:
 
 
 class Siege:
-    """One kubextend and one kube-scheduler under the attacks of a tenant, beside a neighbour.
+    """One kubextend and one kube-scheduler under the attacks of a tenant who has a neighbour.
 
     Args:
         plane: the control plane.
@@ -155,7 +155,7 @@ class Siege:
         )
 
     def run(self) -> None:
-        """Run all attacks beside the neighbour, and judge what came of them."""
+        """Run all attacks while the neighbour works, and judge what came of them."""
         leads = lambda: self._stack.counts().total("kubextend_queue_leader") == 1  # noqa: E731
         until(leads, "the queue runs")
         over = threading.Event()

@@ -227,7 +227,7 @@ every row and writes this page. No figure is typed by hand.
 - **Figures.** A row without a program of its own says how many tests passed. A program that
   measures gives figures, each with its bound where the row has one.
 - **Verdict.** A row holds if all of its tests pass and all of its figures keep their bounds.
-- **Load.** The last column has the load average of the last minute when the row began, beside
+- **Load.** The last column has the load average of the last minute when the row began, on
   {cpus} processors. The figures of a row with a star mean little while the load is above the number
   of processors.
 

@@ -2,9 +2,9 @@
 
 kube-controller-manager runs the Deployment of deploy/service, two stand-ins for kubelets run its
 pods, and one kube-scheduler places them. A second kube-scheduler places other pods, which a plugin
-counts as in the trial ``leader-changes``, and calls kubextend through the Service of the verbs. At each
-rollout the pod template changes while pods are created. It is wrong, besides, if a rollout does not
-complete.
+counts as in the trial ``leader-changes``, and calls kubextend through the Service of the verbs. At
+each rollout the pod template changes while pods are created. It is wrong, besides, if a rollout
+does not complete.
 """
 
 import base64

@@ -9,7 +9,7 @@ code, and LabelMatch, without admission, allow it.
 import random
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -61,6 +61,21 @@ class Tally:
     wrong: list[str] = field(default_factory=list)
     seen: Counter[str] = field(default_factory=Counter)
 
+    def compare(
+        self,
+        cases: Sequence[Case],
+        expected: Iterable[tuple[list[bool], list[bool]]],
+        tried: Sequence[Object],
+    ) -> None:
+        """Take in the tried pods of all cases, of which ``_expected`` says where they may be."""
+        by_case: dict[str, list[Object]] = {}
+        for pod in tried:
+            by_case.setdefault(pod["metadata"]["labels"][CASE], []).append(pod)
+        for number, (case, (own, both)) in enumerate(zip(cases, expected, strict=True)):
+            self.seen["all" if all(both) else "some" if any(both) else "none"] += 1
+            self.seen["ruled"] += own != both
+            self.wrong += [f"{case}: {what}" for what in _mistakes(by_case[str(number)], both)]
+
     def missing(self, cases: int) -> Iterator[str]:
         """Yield a sentence for each kind of case that came too seldom for the run to say much."""
         for kind, share in (("all", 50), ("some", 5), ("none", 20), ("ruled", 5)):
@@ -80,8 +95,7 @@ def place(
 
     Args:
         plane: the control plane, in whose namespace default all pods are deleted afterwards.
-        judge: the program that asks kube-scheduler's own code.
-        folder: an empty folder.
+        judge: the program that asks kube-scheduler's own code; folder: an empty folder.
         chance: decides everything.
         count: how many sets of rules.
         pods_of_a_set: for how many pods each set of rules is, with a copy of each for every node.
@@ -107,13 +121,7 @@ def place(
         scheduler.close()
         api.call("DELETE", "/api/v1/nodes", labelSelector=POOL)
     tally = Tally(seen=Counter(pods=len(pods)))
-    by_case: dict[str, list[Object]] = {}
-    for pod in tried:
-        by_case.setdefault(pod["metadata"]["labels"][CASE], []).append(pod)
-    for number, (case, (own, both)) in enumerate(zip(cases, expected, strict=True)):
-        tally.seen["all" if all(both) else "some" if any(both) else "none"] += 1
-        tally.seen["ruled"] += own != both
-        tally.wrong += [f"{case}: {what}" for what in _mistakes(by_case[str(number)], both)]
+    tally.compare(cases, expected, tried)
     return tally
 
 

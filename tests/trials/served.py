@@ -1,4 +1,4 @@
-"""Starts ``kubextend serve`` with a configuration, beside stand-ins for what kubextend calls."""
+"""Starts ``kubextend serve`` with a configuration and stand-ins for what kubextend calls."""
 
 import contextlib
 import http.client

@@ -41,7 +41,7 @@ _AGAIN_A_SECOND: Final = 200
 _IN_FLIGHT: Final = 1 << 30
 
 
-def _beside(
+def _meanwhile(
     report: Report,
     server: Served,
     measure: Callable[[float], Times],
@@ -150,7 +150,7 @@ def slow_clients(options: Namespace, report: Report) -> None:
     """Clients send a byte a second, half of them in a head and half in a body."""
     with serving({}) as server:
         client, body = Client(server.port), filter_body(small_nodes())
-        closed = _beside(
+        closed = _meanwhile(
             report,
             server,
             lambda for_s: timed(client, "/filter", body, for_s),
@@ -236,7 +236,7 @@ def idle_connections(options: Namespace, report: Report) -> None:
 
         ports = {server.port: options.verbs, server.health_port: options.health}
         given = (ports, server.health_port)
-        hung_up = _beside(report, server, measure, options.seconds, idle, *given)
+        hung_up = _meanwhile(report, server, measure, options.seconds, idle, *given)
     report.tell(idle_connections=options.verbs + options.health, hung_up_on=hung_up)
 
 

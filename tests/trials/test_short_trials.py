@@ -44,7 +44,7 @@ def test_a_change_of_the_leader_that_raises_is_wrong() -> None:
     assert changes.report.wrong == [f"{KILLED}: TimeoutError: {KILLED} is not over within 300 s"]
 
 
-@trial(words=("a", "b"), few=("a",), others=("c",), things=(1000, 10), seed=0)
+@trial(words=("a", "b"), few=("a",), things=(1000, 10), seed=0)
 def counts_things(options: Any, report: Report) -> None:
     """Counts things.
 
@@ -59,7 +59,7 @@ def counts_things(options: Any, report: Report) -> None:
     [
         ([], 1000, 2),
         (["--short"], 10, 1),
-        (["--short", "--things=7", "b", "c"], 7, 2),
+        (["--short", "--things=7", "b", "b"], 7, 2),
     ],
 )
 def test_an_option_has_its_own_value_or_that_of_the_form(
