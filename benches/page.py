@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
+from tests.doors.scripted_api import ScriptedApi
 from tests.e2e.workbench import say
-from tests.integration.cluster.scripted_api import ScriptedApi
 from tests.trials.clients import Client
 from tests.trials.served import Served, ready, workbench
 

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any, BinaryIO, Final, Self
 
+from tests.doors.scripted_api import ScriptedApi
 from tests.e2e.workbench import until
-from tests.integration.cluster.scripted_api import ScriptedApi
 
 from .clients import Tally, ThreadClients
 from .harness import Report, trial

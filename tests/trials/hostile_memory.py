@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from tests.doors.scripted_api import ScriptedApi
 from tests.e2e.workbench import until
-from tests.integration.cluster.scripted_api import ScriptedApi
 
 from .clients import HEAD, filter_body
 from .harness import Report, trial

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx
-from tests.integration.cluster.scripted_api import ScriptedApi
+from tests.doors.scripted_api import ScriptedApi
 
 from .clients import Tally, ThreadClients, descriptors, memory_bytes, threads
 from .harness import Report, trial

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from prometheus_client.parser import text_string_to_metric_families
+from tests.doors.kube_api import write_kubeconfig
+from tests.doors.scripted_api import ScriptedApi
 from tests.e2e.workbench import Program, Workbench, until
-from tests.integration.cluster.cluster_world import write_kubeconfig
-from tests.integration.cluster.scripted_api import ScriptedApi
 
 from .clients import Client, memory_bytes
 

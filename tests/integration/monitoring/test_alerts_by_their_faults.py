@@ -27,7 +27,7 @@ from typing import Any
 import pytest
 import yaml
 from shipped_rules import alerts, dashboard_expressions, metric_names, rule_file
-from tests.integration.server.server_certificates import Authority
+from tests.doors.certificates import Authority
 
 pytestmark = pytest.mark.skipif(shutil.which("prometheus") is None, reason="needs prometheus")
 
