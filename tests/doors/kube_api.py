@@ -31,13 +31,22 @@ from tests.doors.scripted_requests import (
     garbled,
     gone_event,
     lost_answer,
+    lost_answer_of_lease,
     lost_request,
     refusing,
     status_of,
 )
 
 from kubextend import app, config
-from kubextend.cluster import Binder, connect, follow_nodes, follow_pending_pods, follow_pods
+from kubextend.cluster import (
+    Binder,
+    Election,
+    LeaseName,
+    connect,
+    follow_nodes,
+    follow_pending_pods,
+    follow_pods,
+)
 from kubextend.core import NodeStore, PodStore
 from kubextend.discovery import known_plugins
 
@@ -48,6 +57,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AT_MOST_S",
     "Binds",
+    "Candidate",
     "Follower",
     "Held",
     "Request",
@@ -63,6 +73,7 @@ __all__ = [
     "garbled",
     "gone_event",
     "lost_answer",
+    "lost_answer_of_lease",
     "lost_request",
     "now",
     "refusing",
@@ -261,6 +272,43 @@ class Binds:
         Raises: ClusterError: the pod is not bound, or nobody knows.
         """
         self._binder.bind(namespace, name, uid, node, **more)
+
+
+class Candidate:
+    """A replica that takes part in the election of a leader, and does nothing else.
+
+    Its token is its name, so that ``ScriptedApi.cut_off`` can name it.
+
+    Attributes:
+        told: whether the replica led, each time when it was told that this changed.
+    """
+
+    def __init__(self, api: ScriptedApi, folder: Path, name: str) -> None:
+        file = folder / f"{name}.kubeconfig"
+        write_kubeconfig(file, api.url, name)
+        self.name = name
+        self.told: list[bool] = []
+        self._election = Election(
+            connect(str(file)),
+            LeaseName("kubextend-system", "kubextend"),
+            lambda: self.told.append(self.leads),
+            identity=name,
+        )
+
+    def start(self) -> None:
+        self._election.start()
+
+    def stop(self) -> None:
+        self._election.stop()
+
+    @property
+    def leads(self) -> bool:
+        return self._election.leads
+
+    @property
+    def left_s(self) -> float:
+        """Return the seconds for which the replica leads if it can no longer renew the Lease."""
+        return self._election.left_s()
 
 
 class Running:

@@ -212,6 +212,15 @@ class ScriptedApi:
         self.history.append((self.version, "MODIFIED", copied))
         self.changed.notify_all()
 
+    def change_lease(self, **spec: Any) -> None:
+        """Change fields of the Lease's spec, as a person may with kubectl; None removes a field."""
+        with self.changed:
+            assert self.lease is not None
+            self.version += 1
+            kept = (self.lease["spec"] | spec).items()
+            self.lease["spec"] = {key: value for key, value in kept if value is not None}
+            self.lease["metadata"]["resourceVersion"] = str(self.version)
+
     def delete_pod(self, name: str) -> None:
         with self.changed:
             self.version += 1

@@ -371,6 +371,18 @@ def lost_answer(request: Request) -> bool:
     return True
 
 
+def lost_answer_of_lease(request: Request) -> bool:
+    """Fault: let a write of the Lease take effect, but cut the connection before the answer."""
+    if request.command == "GET":
+        return False
+    with request.server_api.changed:
+        if request.command == "PUT" and not request._is_of_this_version():
+            return False
+        request._write_lease()
+    request.cut()
+    return True
+
+
 def lost_request(request: Request) -> bool:
     """Fault: cut the connection before the request takes effect."""
     request.cut()
