@@ -194,8 +194,10 @@ class SkippingTime:
 
     def _skip(self, until_s: float) -> bool:
         """Move the time to the end of the shortest wait; return False if that is ``until_s``."""
-        due_s = min((each.until_s for each in self._waiters.values()), default=inf)
+        due_s = min((each.until_s for each in [*self._waiters.values()]), default=inf)
         assert min(due_s, until_s) < inf, "every thread waits for ever"
+        # Who waits for a moment that rounds to nothing would wait for ever.
+        due_s = max(due_s, self.now_s + 1e-6)
         self.now_s = max(self.now_s, min(due_s, until_s))
         self._end_waits(self.now_s)
         return due_s <= until_s

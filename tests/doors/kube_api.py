@@ -8,6 +8,7 @@ longest jitter. This module alone knows which of kubextend's classes does what.
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from contextlib import contextmanager
@@ -39,9 +40,12 @@ from tests.doors.scripted_requests import (
 
 from kubextend import app, config
 from kubextend.cluster import (
+    Activator,
     Binder,
     Election,
+    EventRecorder,
     LeaseName,
+    WaitingPodMarker,
     connect,
     follow_nodes,
     follow_pending_pods,
@@ -49,10 +53,14 @@ from kubextend.cluster import (
 )
 from kubextend.core import NodeStore, PodStore
 from kubextend.discovery import known_plugins
+from kubextend.framework.events import PluginEvent, Regarding
+from kubextend.framework.informer import Owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
+
+    from kubextend.core import Pod
 
 __all__ = [
     "AT_MOST_S",
@@ -60,6 +68,7 @@ __all__ = [
     "Candidate",
     "Follower",
     "Held",
+    "Outbox",
     "Request",
     "Running",
     "ScriptedApi",
@@ -76,6 +85,7 @@ __all__ = [
     "lost_answer_of_lease",
     "lost_request",
     "now",
+    "pod",
     "refusing",
     "run",
     "running",
@@ -274,6 +284,62 @@ class Binds:
         self._binder.bind(namespace, name, uid, node, **more)
 
 
+def pod(name: str, namespace: str = "default", **metadata: Any) -> Pod:
+    """Return a pod as kubextend keeps it; of a pod of more than 4 KiB, it keeps the names only."""
+    named = {"name": name, "namespace": namespace, "uid": f"uid-{name}"} | metadata
+    event = json.dumps({"type": "ADDED", "object": {"metadata": named}}).encode()
+    made = PodStore(max_pod_bytes=4096).apply(event).pod
+    assert made is not None
+    return made
+
+
+class Outbox:
+    """What kubextend writes about pods without waiting: wake-ups, marks, Events."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        api = connect(str(kubeconfig))
+        self._activator = Activator(api)
+        self._marker = WaitingPodMarker(api)
+        self._events = EventRecorder(api)
+
+    def stop(self) -> None:
+        for each in (self._activator, self._marker, self._events):
+            each.stop()
+
+    def wake(self, *pods: Pod) -> None:
+        """Ask kube-scheduler to try pods again."""
+        self._activator.activate(pods)
+
+    def hold(self, held: Pod, node: str, *plugins: str) -> None:
+        """Mark a pod that Permit plugins hold, for an autoscaler of nodes."""
+        self._marker.hold(held, node, plugins)
+
+    def let_go(self, held: Pod) -> None:
+        """Say that Permit holds a pod no longer."""
+        self._marker.release(held.uid)
+
+    def tell_held(self, held: Pod, node: str, *plugins: str) -> None:
+        """Write the Event of a pod that Permit plugins hold."""
+        self._events.waiting(held, node, plugins)
+
+    def tell_set_aside(self, gated: Pod, why: str) -> None:
+        """Write the Event of a pod whose gate cannot be removed."""
+        self._events.set_aside(gated, why)
+
+    def tell(self, about: Any, **said: str) -> None:
+        """Write the Event of a plugin ``P``; ``said`` may name another one, or other words."""
+        words = {"type": "Warning", "reason": "NoQuota", "action": "Scheduling", "note": "no"}
+        words |= said
+        owner = Owner(words.pop("plugin", "P"), words.pop("profile", ""))
+        kind: Any = words.pop("type")
+        self._events.record(PluginEvent(owner, Regarding.of(about), kind, **words))
+
+    def count(self, what: str, result: str) -> int:
+        """Return how many ``wakes``, ``marks`` or ``events`` were ``sent``, ``failed`` or so."""
+        queues = {"wakes": self._activator, "marks": self._marker, "events": self._events}
+        return int(getattr(queues[what].stats, result))
+
+
 class Candidate:
     """A replica that takes part in the election of a leader, and does nothing else.
 
@@ -312,7 +378,10 @@ class Candidate:
 
 
 class Running:
-    """A kubextend on a Kubernetes API, without its HTTP server."""
+    """A kubextend on a Kubernetes API, without its HTTP server.
+
+    The environment names its pod where it takes part in an election.
+    """
 
     def __init__(self, tree: Mapping[str, Any], plugins: Mapping[str, type] | None = None) -> None:
         self.app = app.build(config.parse(dict(tree), known=known_plugins(plugins or {})))
@@ -332,6 +401,37 @@ class Running:
 
     def metrics(self) -> str:
         return self.app.metrics.render()[0].decode()
+
+    def filter(self, pod: Mapping[str, Any], *nodes: str) -> dict[str, Any]:
+        """Return the answer to a filter request with the names of nodes."""
+        asked = {"Pod": pod, "Nodes": None, "NodeNames": [*nodes]}
+        answer: dict[str, Any] = json.loads(
+            bytes(self.app.verbs.filter(json.dumps(asked).encode()))
+        )
+        return answer
+
+    def bind(self, pod: Mapping[str, Any], node: str) -> str:
+        """Return the error of the answer to a bind request; empty: the pod is bound."""
+        named = pod["metadata"]
+        asked = {"PodName": named["name"], "PodNamespace": named["namespace"]}
+        asked |= {"PodUID": named["uid"], "Node": node}
+        answer = asyncio.run(self.app.verbs.bind(json.dumps(asked).encode()))
+        error: str = json.loads(answer)["Error"]
+        return error
+
+    def bind_beside(self, pod: Mapping[str, Any], node: str) -> list[str]:
+        """Bind a pod on another thread; return a list that gets the error of the answer."""
+        errors: list[str] = []
+        threading.Thread(target=lambda: errors.append(self.bind(pod, node)), name="bind").start()
+        return errors
+
+    def sends_away(self) -> bool:
+        """Return whether the server ends its connections, as this replica does not lead."""
+        return self.app.sends_away()
+
+    def resign(self) -> None:
+        """Begin to end, as upon SIGTERM: no new decisions, and not ready."""
+        self.app.health.shut_down()
 
     def ready(self) -> tuple[int, str]:
         """Return the status and the text of ``/readyz?verbose``."""
