@@ -4,6 +4,7 @@ An attack is one client, or several, that try to fill the memory of the server w
 """
 
 import contextlib
+import json
 import os
 import socket
 import ssl
@@ -13,8 +14,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from typing import Final, Self, TypeAlias
+from typing import Final, TypeAlias
 
+from tests.doors.extender import Answer
+from tests.doors.sockets import Connection
 from tests.e2e.certificates import Authority
 from tests.e2e.workbench import until
 
@@ -37,20 +40,18 @@ class WrongError(AssertionError):
     """Raised when a server does not answer as is expected."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class RawServer:
     """The server for hostile clients, in a process of its own.
 
     Attributes:
         pid: the process.
-        port: the port of the listener with the default deadlines for clients.
-        hasty_port: the port of the listener that gives clients half a second.
+        urls: the listener with the default deadlines for clients, and one with half a second.
         tls: the TLS context that clients need; None: plain HTTP.
     """
 
     pid: int
-    port: int
-    hasty_port: int
+    urls: tuple[str, str]
     tls: ssl.SSLContext | None
 
 
@@ -58,9 +59,8 @@ class RawServer:
 def raw_server(*, tls: bool) -> Iterator[RawServer]:
     """Run a server for hostile clients until the block ends, with TLS or without."""
     with workbench() as bench:
-        ports = bench.free_port(), bench.free_port()
-        command = [sys.executable, "-m", "tests.trials.raw_server", *map(str, ports)]
-        trusting = None
+        told, trusting = bench.folder / "urls", None
+        command = [sys.executable, "-m", "tests.trials.raw_server", str(told)]
         if tls:
             authority = Authority(bench.folder)
             authority.issue("tls")
@@ -69,59 +69,28 @@ def raw_server(*, tls: bool) -> Iterator[RawServer]:
         paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {"PYTHONPATH": os.pathsep.join(paths)}
         program = bench.start("raw-server", *command, environment=environment)
-        listens = lambda: all(map(_listens, ports))  # noqa: E731
-        until(listens, "the server listens", program=program)
-        yield RawServer(program.pid, *ports, trusting)
+        until(told.exists, "the server listens", program=program)
+        yield RawServer(program.pid, json.loads(told.read_text()), trusting)
 
 
-def _listens(port: int) -> bool:
-    with socket.socket() as line:
-        return line.connect_ex(("127.0.0.1", port)) == 0
-
-
-class Line:
-    """One connection to the server, on which raw bytes are sent and read."""
+class Line(Connection):
+    """A connection to a server that may close it at any time."""
 
     def __init__(self, server: RawServer, *, hasty: bool = False) -> None:
-        port = server.hasty_port if hasty else server.port
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENT_S)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if server.tls is not None:
-            self.socket = server.tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
-        self._read = self.socket.makefile("rb")
+        super().__init__(server.urls[hasty], server.tls)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._read.close()
-        self.socket.close()
-
-    def send(self, pieces: tuple[bytes, ...]) -> None:
-        """Send pieces, as far as the server takes them: it may have closed the connection."""
+    def send(self, *pieces: bytes) -> None:
+        """Send pieces, as far as the server takes them."""
         with contextlib.suppress(OSError):
-            for piece in pieces:
-                self.socket.sendall(piece)
+            super().send(*pieces)
 
-    def answer(self) -> tuple[int, bytes] | None:
-        """Return status and body of the next answer, read by its Content-Length; None: cut off."""
-        try:
-            line = self._read.readline()
-            if not line:
-                return None
-            lengths = []
-            while (field := self._read.readline()) not in {b"\r\n", b""}:
-                name, _, value = field.partition(b":")
-                if name.lower() == b"content-length":
-                    lengths.append(int(value))
-            well = line.startswith(b"HTTP/1.1 ") and len(lengths) == 1
-            _require(well, f"no answer begins like this: {line[:100]!r}")
-            body = self._read.read(lengths[0])
-        except ConnectionError:
-            return None
-        if len(body) < lengths[0]:
-            return None
-        return int(line.split()[1]), body
+    def next(self) -> Answer | None:
+        """Return the next answer; None: it was cut off."""
+        with contextlib.suppress(EOFError, ConnectionError):
+            answer = self.answer()
+            if len(answer.body) == int(answer.headers["content-length"]):
+                return answer
+        return None
 
     def is_silent(self) -> bool:
         """Return whether no byte can be read now and the server has not closed the connection."""
@@ -147,35 +116,35 @@ def hold(server: RawServer, said: Conversation, other: Line) -> None:
     Raises: WrongError: the server did not answer as expected.
     """
     with Line(server, hasty=said.hasty) as line:
-        line.send(said.sent)
+        line.send(*said.sent)
         if said.half_closed:
             line.socket.shutdown(socket.SHUT_WR)
         if said.held:
             _served(other)
             _require(line.is_silent(), "there is an answer before that which is held")
-            other.send((get(f"/release/{said.held}".encode()),))
-            _expect(other.answer(), 200)
+            other.send(get(f"/release/{said.held}".encode()))
+            _expect(other.next(), 200)
         for status in said.statuses:
-            answer = line.answer()
+            answer = line.next()
             if answer is None and said.may_be_cut:
                 break
             _expect(answer, status)
         if not said.ends:
-            line.send((GOOD,))
-            _expect(line.answer(), 200, b"ok")
+            line.send(GOOD)
+            _expect(line.next(), 200, b"ok")
         else:
-            more = line.answer()
+            more = line.next()
             _require(more is None, f"answered once more: {str(more)[:100]}")
     _served(other)
 
 
 def _served(other: Line) -> None:
-    other.send((GOOD,))
-    _expect(other.answer(), 200, b"ok")
+    other.send(GOOD)
+    _expect(other.next(), 200, b"ok")
 
 
-def _expect(answer: tuple[int, bytes] | None, status: int, body: bytes | None = None) -> None:
-    right = answer is not None and answer[0] == status and body in {None, answer[1]}
+def _expect(answer: Answer | None, status: int, body: bytes | None = None) -> None:
+    right = answer is not None and answer.status == status and body in {None, answer.body}
     _require(right, f"answered {str(answer)[:100]}, not {status}")
 
 
@@ -197,7 +166,7 @@ def _sent(
         with Line(server, hasty=hasty) as line:
             # The server need not read it all.
             line.socket.settimeout(_SENDS_FOR_S)
-            line.send((before, *[piece] * (most_bytes // len(piece))))
+            line.send(before, *[piece] * (most_bytes // len(piece)))
             yield
 
     return attack
@@ -210,7 +179,7 @@ def _many(count: int, *pieces: bytes) -> Attack:
     def attack(server: RawServer) -> Iterator[None]:
         with ExitStack() as stack:
             for _ in range(count):
-                stack.enter_context(Line(server)).send(pieces)
+                stack.enter_context(Line(server)).send(*pieces)
             yield
 
     return attack
@@ -244,7 +213,7 @@ def _talk(server: RawServer, said: list[Conversation], report: Report) -> None:
             for each in mine:
                 try:
                     hold(server, each, other)
-                except (WrongError, OSError) as error:
+                except (AssertionError, LookupError, OSError, ValueError) as error:
                     report.mistake(f"{each.name}: {type(error).__name__}: {error}")
 
     shares = [said[number::_TALKERS] for number in range(_TALKERS)]
@@ -259,8 +228,8 @@ def _attack(server: RawServer, report: Report) -> None:
         with attack(server):
             during = memory_bytes(server.pid) - before
         with Line(server) as line:
-            line.send((GOOD,))
-            line.answer()
+            line.send(GOOD)
+            line.next()
         after = memory_bytes(server.pid) - before
         said = f"{name}: {during / _MB:.0f} MB more during it, {after / _MB:.0f} after"
         report.judge(max(during, after) <= MOST_KEPT_BYTES, said)

@@ -1,77 +1,60 @@
-"""Runs the server for hostile clients: verbs without plugins, and delayed or large answers.
+"""Runs the server for hostile clients: verbs, and answers that are held or large.
 
-``python -m tests.trials.raw_server PORT HASTY_PORT [FOLDER]`` listens on two ports, which differ in
-how long they wait for a client, with the certificate of a folder if there is one.
+``/hold/KEY`` is answered after ``/release/KEY``, and ``/large`` with 8 MB.
+
+``python -m tests.trials.raw_server FILE [FOLDER]`` writes the URLs of two listeners into a file as
+JSON; the second gives clients half a second. A folder has the certificate of both. The program runs
+until it is killed.
 """
 
 import asyncio
-import contextlib
+import json
 import sys
+import threading
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
-
-from kubextend import core
-from kubextend.framework.handle import NO_CLUSTER
-from kubextend.metrics import Metrics
-from kubextend.profile import Profiles
-from kubextend.server import Deadlines, Health, Limits, Listener, Service, TlsFiles, application
-from kubextend.server.reply import reply
-from kubextend.verbs import Context, Memory, Verbs
+from tests.doors.extender import Extender
+from tests.doors.sockets import serve
 
 LARGE_BYTES: Final = 8 * 1024 * 1024
 MOST_BODY_BYTES: Final = 4 * 1024 * 1024
-HASTY: Final = Deadlines(head_s=0.5, body_s=0.5, answer_s=0.5, slowest_bytes=1 << 30)
-_going: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+HASTY_S: Final = 0.5
 
 
-class Hold:
-    """``/hold/KEY`` is answered once a request for ``/release/KEY`` comes."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # The end of the server cancels what is held.
-        with contextlib.suppress(asyncio.CancelledError):
-            await _going[Request(scope).path_params["key"]].wait()
-            await reply(send, 200, b"{}")
+_going: Final[defaultdict[str, asyncio.Event]] = defaultdict(asyncio.Event)
 
 
-class Release:
-    """Lets the answer of ``/hold/KEY`` go."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        _going[Request(scope).path_params["key"]].set()
-        await reply(send, 200, b"{}")
+async def hold(request: Request) -> Response:
+    await _going[request.path_params["key"]].wait()
+    return Response("{}")
 
 
-class Large:
-    """Answers with 8 MB."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await reply(send, 200, b"x" * LARGE_BYTES)
+async def release(request: Request) -> Response:
+    _going[request.path_params["key"]].set()
+    return Response("{}")
 
 
-def main(port: str, hasty_port: str, folder: str = "") -> None:
-    tls = TlsFiles(Path(folder, "tls.crt"), Path(folder, "tls.key")) if folder else None
-    health, metrics = Health(), Metrics()
-    memory = Memory.of(NO_CLUSTER, metrics, look_again_s=1.0)
-    memory = replace(memory, pool=core.BodyPool())
-    app = application(
-        Verbs(Context(Profiles({}), memory, metrics=metrics)),
-        health,
-        limits=Limits(MOST_BODY_BYTES, 4 * MOST_BODY_BYTES),
-        more_routes=[
-            Route("/hold/{key}", Hold()),
-            Route("/release/{key}", Release()),
-            Route("/large", Large()),
-        ],
-    )
-    hasty = Listener(app, "127.0.0.1", int(hasty_port), tls=tls, deadlines=HASTY)
-    Service(Listener(app, "127.0.0.1", int(port), tls=tls), health, probes=hasty).run()
+async def large(_: Request) -> Response:
+    return Response("x" * LARGE_BYTES)
+
+
+def main(file: str, folder: str = "") -> None:
+    limits = {"maxBodyBytes": MOST_BODY_BYTES, "maxInFlightBytes": 4 * MOST_BODY_BYTES}
+    files = {"certFile": f"{folder}/tls.crt", "keyFile": f"{folder}/tls.key"}
+    server: dict[str, Any] = limits | ({"tls": files} if folder else {})
+    extender = Extender(server=server)
+    delayed = {"/hold/{key}": hold, "/release/{key}": release, "/large": large}
+    extender.asgi.router.routes.extend(Route(path, answer) for path, answer in delayed.items())
+    with serve(extender) as patient, serve(extender, deadline_s=HASTY_S) as hasty:
+        written = Path(file).with_suffix(".part")
+        written.write_text(json.dumps([patient.url, hasty.url]))
+        written.rename(file)
+        threading.Event().wait()
 
 
 if __name__ == "__main__":
