@@ -171,6 +171,8 @@ class Scheduler:
 class Stack:
     """A kubextend and a kube-scheduler that calls it, with access to the metrics of both.
 
+    The fields in ``sections`` are added to those of kubextend's configuration.
+
     Attributes:
         backoff: the fields of kube-scheduler's configuration for the backoff of pods.
     """
@@ -194,12 +196,14 @@ class Stack:
         scheduler: bool = True,
         readers: Path | None = None,
         kubeconfig: Path | None = None,
+        sections: Mapping[str, Object] | None = None,
     ) -> None:
         self.name = name
         self.mode = mode
         self._kubeconfig = kubeconfig or control_plane.kubeconfig("kubextend", api_url)
         self._profiles = [profile or _profile(name), *more_profiles]
         self._queue = queue
+        self._sections = sections or {}
         self._extender = extender or {}
         self._guard = guard
         self._readers = readers
@@ -403,6 +407,8 @@ class Stack:
             config["outOfTree"] = list(self._out_of_tree)
         if self.mode.names or self.mode.binds:
             config["cluster"] = {"kubeconfig": str(self._kubeconfig)}
+        for name, fields in self._sections.items():
+            config[name] = {**config.get(name, {}), **fields}
         return config
 
 

@@ -140,13 +140,6 @@ def test_karpenter_does_not_see_a_rule_that_only_kubextend_knows(
     workload.close()
 
 
-class MarkingStack(Stack):
-    """A stack whose kubextend knows of Karpenter, and marks held pods."""
-
-    def _extender_configuration(self) -> Object:
-        return {**super()._extender_configuration(), "autoscaler": {"name": "Karpenter"}}
-
-
 def coscheduled(scheduler_name: str) -> Object:
     args = {"permitWaitingTimeSeconds": PATIENT_S}
     return stack_profile(scheduler_name, Coscheduling=args)
@@ -156,7 +149,8 @@ def coscheduled(scheduler_name: str) -> Object:
 def marked(plane: ControlPlane) -> Iterator[Stack]:
     """Run a kubextend that marks held pods."""
     options = {"profile": coscheduled(MARKED), "extender": {"permitMaxWait": "300s"}}
-    running = MarkingStack(plane, MARKED, Mode(names=True), **options)
+    karpenter = {"autoscaler": {"name": "Karpenter"}}
+    running = Stack(plane, MARKED, Mode(names=True), **options, sections=karpenter)
     yield running
     running.close()
 

@@ -155,17 +155,6 @@ class Judge:
             gang.entitled &= gang.bound
 
 
-class WithOperators(Stack):
-    """A stack whose kubextend serves the endpoints that allow and reject held pods."""
-
-    def _extender_configuration(self) -> Object:
-        tokens = self._folder / "tokens"
-        tokens.write_text(f"{TOKEN}\n")
-        config = super()._extender_configuration()
-        config["server"]["waitingPods"] = {"tokenFile": str(tokens)}
-        return config
-
-
 class Run:
     """Runs waves of gangs on one control plane.
 
@@ -186,13 +175,16 @@ class Run:
         self._pool = NodePool(plane.api, "gangs", NODES, cpu=str(ROOM))
         self._more = [f"{self._pool.name}-more-{each}" for each in range(NODES)]
         args = {"file": str(self._record), "calm": str(self._calm), "seed": seed}
-        self._stack = WithOperators(
+        tokens = folder / "tokens"
+        tokens.write_text(f"{TOKEN}\n")
+        self._stack = Stack(
             plane,
             SCHEDULER,
             Mode(names=True),
             profile=_profile(args),
             out_of_tree=["chance:Chance"],
             python_path=[PLUGIN_FOLDER],
+            sections={"server": {"waitingPods": {"tokenFile": str(tokens)}}},
         )
         self._operator = httpx.Client(
             base_url=self._stack.url, headers={"Authorization": f"Bearer {TOKEN}"}, trust_env=False

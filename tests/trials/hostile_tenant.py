@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
-from typing import Final
+from typing import ClassVar, Final
 
 import httpx
 import yaml
@@ -52,20 +52,13 @@ _NAMED_WITHIN_S: Final = 60.0
 _LEAST_SHARE: Final = 0.5
 # The neighbour creates a pod each second, and waits for the answer.
 _LEAST_PODS_PER_S: Final = 0.75
+_LIMITS: Final = ("maxBodyBytes", "maxInFlightBytes")
 
 
-class ShippedStack(Stack):
-    """kubextend with the limits of deploy/second-scheduler, and kube-scheduler as it is shipped."""
+class PatientStack(Stack):
+    """A stack whose kube-scheduler retries pods as late as by default."""
 
-    backoff: Mapping[str, object] = {}  # type: ignore[misc]
-
-    def _extender_configuration(self) -> Object:
-        shipped = yaml.safe_load((DEPLOY / "second-scheduler" / "kubextend.yaml").read_text())
-        config = super()._extender_configuration()
-        kept = {"maxBodyBytes", "maxInFlightBytes"}
-        config["server"] |= {name: shipped["server"][name] for name in kept}
-        del config["extender"]["httpTimeout"]
-        return config
+    backoff: ClassVar[Mapping[str, object]] = {}
 
 
 def shipped_profile() -> Object:
@@ -141,7 +134,8 @@ class Siege:
             plane.api.create_namespace(namespace, QUEUED)
         for namespace in (TENANT, OTHER_OF_TENANT):
             _let_in(plane.api, namespace)
-        self._stack = ShippedStack(
+        shipped = _shipped("second-scheduler")["server"]
+        self._stack = PatientStack(
             plane,
             "hostile",
             Mode(names=True),
@@ -151,7 +145,8 @@ class Siege:
                 "strategy": options.strategy,
                 "fairQueuing": options.fair_queuing,
             },
-            extender=_shipped("examples", "coscheduling")["extender"],
+            extender=_shipped("examples", "coscheduling")["extender"] | {"httpTimeout": "2s"},
+            sections={"server": {name: shipped[name] for name in _LIMITS}},
         )
 
     def run(self) -> None:
