@@ -1,11 +1,12 @@
 """Settings of all tests: Hypothesis has no deadline for an example, since the machine may be busy.
 
-``--hypothesis-profile=nightly`` tries a thousand times as many examples.
+``--hypothesis-profile=nightly`` tries a thousand times as many examples, ``check`` a tenth.
 """
 
 import logging
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,11 +14,22 @@ import pytest
 import tests.doors.clocks  # noqa: F401
 from hypothesis import HealthCheck, settings
 
+TESTS = Path(__file__).parent
+# Their tests start processes and servers, or ask for thousands of recorded answers.
+SLOW = frozenset({"contract", "e2e", "hostile", "integration", "reliability", "trials"})
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 settings.register_profile("untimed", UNTIMED)
+settings.register_profile("check", UNTIMED, max_examples=10)
 settings.register_profile("nightly", UNTIMED, max_examples=100_000)
 settings.load_profile("untimed")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow whatever is in a folder of slow tests."""
+    for item in items:
+        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in SLOW:
+            item.add_marker("slow")
 
 
 @pytest.fixture

@@ -1,17 +1,23 @@
 """Records what the Go originals of the ported plugins decide about the generated cases.
 
-Needs the program of tests/go/ports as its only argument; writes tests/data/ports.
+``python -m tests.ports`` builds tests/go/ports, asks it, and writes tests/data/ports.
 """
 
 import subprocess
-import sys
+from pathlib import Path
+from typing import Final
 
 from tests.ports.cases import PORTS, cluster_for, clusters, questions
 from tests.ports.recorded import asked, line, write
 
+ROOT: Final = Path(__file__).resolve().parents[2]
 
-def main(program: str) -> None:
-    """Ask the program every question, and write the answers of each plugin into a file."""
+
+def main() -> None:
+    """Ask the Go program every question, and write the answers of each plugin into a file."""
+    program = ROOT / "build/go-ports"
+    build = ["go", "build", "-trimpath", "-o", program, "."]
+    subprocess.run(build, cwd=ROOT / "tests/go/ports", check=True)
     common = list(clusters())
     for plugin in PORTS:
         every = [cluster_for(plugin, number, cluster) for number, cluster in enumerate(common)]
@@ -30,4 +36,4 @@ def main(program: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()
