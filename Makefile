@@ -87,6 +87,7 @@ bench: build ## measure all that needs no cluster, in turns with its floors and 
 	$(PYTEST) benches -q --benchmark-columns=min,median,max,rounds
 	$(BIN)/python benches/picture.py
 	$(BIN)/python benches/prometheus_outage.py
+	$(BIN)/python benches/report.py
 
 nightly: build ## what takes hours, or asks databases that change: fuzzing, the lowest and newest packages, audits
 	$(PYTEST) tests/property --hypothesis-profile=nightly

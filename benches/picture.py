@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 
 import orjson
 
-from report import RESULTS, Record
+from report import KEPT, RESULTS, Record
 
 __all__ = ["Line", "log_log"]
 
@@ -147,7 +147,7 @@ def main() -> None:
         Line("kubextend, names", paired("names"), "ours", dashed=True),
     ]
     title = "filter in process: request bytes to answer bytes"
-    (RESULTS / "growth.svg").write_text(log_log(title, lines))
+    (KEPT / "growth.svg").write_text(log_log(title, lines))
 
 
 if __name__ == "__main__":

@@ -18,12 +18,13 @@ import orjson
 from figures import Figure
 from pairing import Pairing, p99
 
-__all__ = ["RESULTS", "Reading", "Record", "Row", "machine", "table", "write"]
+__all__ = ["KEPT", "RESULTS", "Reading", "Record", "Row", "machine", "table", "write"]
 
 Record: TypeAlias = dict[str, Any]
 """The JSON object of one row, or of the machine, in a file of results."""
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parents[1] / "build/benches/results"
+KEPT = Path(__file__).parent / "results"
 _DISTRIBUTIONS = ("kubextend", "orjson", "starlette", "uvicorn", "uvloop", "pytest-benchmark")
 # With fewer calls the report has no 99th percentile.
 _CALLS_FOR_P99 = 100
@@ -211,7 +212,7 @@ def write(suite: str, records: Sequence[Record], measured_on: Record, *, whole: 
         measured_on: the machine.
         whole: whether to replace all rows of the file; False: only rows of the same works.
     """
-    RESULTS.mkdir(exist_ok=True)
+    RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{suite}.json"
     measured = datetime.now(UTC).isoformat(timespec="seconds")
     rows = {} if whole or not path.exists() else _by_what(orjson.loads(path.read_bytes())["rows"])
@@ -252,11 +253,11 @@ def _cpu() -> str:
 
 
 def main() -> None:
-    """Print the table of the results that the last runs of all suites have written."""
+    """Write the table of what the last runs of all suites have written into results/summary.txt."""
     written = [orjson.loads(path.read_bytes()) for path in sorted(RESULTS.glob("*.json"))]
     lines = [*table({result["suite"]: result["rows"] for result in written})]
     machines = dict.fromkeys(described(result["machine"]) for result in written)
-    sys.stdout.write("\n".join([*lines, *machines, ""]))
+    (KEPT / "summary.txt").write_text("\n".join([*lines, *machines, ""]))
 
 
 def described(measured_on: Record) -> str:

@@ -1,7 +1,7 @@
 """`kubextend why` names the true cause of each pod that a test keeps from its node, or puts there.
 
 With the variable KUBEXTEND_WHY_PAGE set to a file, the tests write into it what the command prints
-for each cause; docs/why-causes.md is such a file.
+for each cause; a release has such a page.
 """
 
 import json

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.test_why import CASES, ON_A_NODE_OR_ABSENT, table_of
+from e2e.test_why import CASES, ON_A_NODE_OR_ABSENT
 from kubextend import core, testing
 from kubextend.config import model
 from kubextend.framework import CycleState, Handle, HeldPod, HeldPods, Status
@@ -363,8 +363,6 @@ def test_the_page_about_state_names_each_field_that_plugins_can_read() -> None:
         assert not missing, kind
 
 
-def test_the_page_of_causes_has_each_cause_that_the_tests_inject() -> None:
-    page = (DOCS / "why-causes.md").read_text()
-    assert table_of() in page, "run tests/e2e/test_why.py with KUBEXTEND_WHY_PAGE"
+def test_the_tests_inject_at_least_fifty_causes() -> None:
     pending = [case for case in CASES.values() if case.cause not in ON_A_NODE_OR_ABSENT]
     assert len(pending) >= 50
