@@ -10,8 +10,8 @@ PYTEST := $(BIN)/python -m pytest
 # Packages in the versions and with the hashes of the one lock; uv reads the hashes of constraints too.
 LOCKED := pip install --quiet --require-hashes --constraint requirements.lock
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
-# The tests of what stands on other people's packages: servers, clusters and configurations.
-DEPENDENT_TESTS := tests/unit tests/integration --ignore=tests/integration/packages
+# The tests that are run with other versions of the packages too.
+DEPENDENT_TESTS := tests --ignore=tests/e2e --ignore=tests/trials --ignore=tests/integration/packages
 # The site has the tree of the repository, so that links between pages hold in both.
 PAGES := README.md ARCHITECTURE.md CONTRIBUTING.md SECURITY.md CHANGELOG.md LICENSE docs deploy benches/README.md benches/results
 # PROCESSORS="x86_64 aarch64" builds wheels for both, on either of them.

@@ -5,7 +5,6 @@ import platform
 import shutil
 import statistics
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,6 +1,6 @@
 """The ports of Go plugins reject and score nodes as the originals do; their answers are recorded.
 
-The cases are in tests/ports; `make oracle-ports` asks the originals again.
+The cases are in tests/ports; `python -m tests.ports` asks the originals again.
 """
 
 import asyncio
@@ -141,7 +141,7 @@ class Difference(NamedTuple):
 def differences(plugin: str) -> Iterator[Difference]:
     digest, answers = read(plugin)
     every = every_cluster(plugin)
-    assert digest == asked(plugin, [cluster.raw for cluster in every]), "make oracle-ports"
+    assert digest == asked(plugin, [cluster.raw for cluster in every]), "python -m tests.ports"
     assert len(answers) == CLUSTERS * QUESTIONS >= 2000
     theirs = iter(answers)
     for number, cluster in enumerate(every):
@@ -286,7 +286,7 @@ def limit_exceeded(args: Mapping[str, Any], pod: Any, cluster: Cluster) -> list[
 def test_capacity_scheduling_rejects_for_the_limit_for_which_the_original_does() -> None:
     digest, answers = read("CapacityScheduling")
     every = every_cluster()
-    assert digest == asked("CapacityScheduling", [c.raw for c in every]), "make oracle-ports"
+    assert digest == asked("CapacityScheduling", [c.raw for c in every]), "python -m tests.ports"
     assert len(answers) == CLUSTERS * QUESTIONS >= 2000
     theirs = iter(answers)
     seen = Counter[str]()
@@ -386,7 +386,7 @@ def gangs() -> list[Gang]:
     plugin = "PodGroupCoscheduling"
     digest, answers = read(plugin)
     every = every_cluster(plugin)
-    assert digest == asked(plugin, [cluster.raw for cluster in every]), "make oracle-ports"
+    assert digest == asked(plugin, [cluster.raw for cluster in every]), "python -m tests.ports"
     assert len(answers) == CLUSTERS * QUESTIONS >= 2000
     theirs = iter(answers)
     return [

@@ -1,6 +1,6 @@
 """The crates of Cargo.lock have licences and sources that deny.toml allows.
 
-``make deny`` asks cargo-deny, whose build takes 24 minutes of one core; this needs no network.
+``cargo deny`` asks cargo-deny, whose build takes 24 minutes of one core; this needs no network.
 """
 
 import json
