@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import threading
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
-from scripted_api import Request, ScriptedApi, refusing
+from tests.doors.kube_api import lost_request, refusing
 
 from kubextend import cli
-from kubextend.cluster import ungater as ungater_module
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.doors.kube_api import Request, ScriptedApi, SkippingTime
 
 GATE = "kubextend.dev/queue"
 CONFIG = """\
@@ -221,9 +224,8 @@ FORGED = "x\nlease forged: me\x1b[2J\u202e"
 
 
 def test_what_pods_are_called_forges_no_lines_and_no_escapes(
-    api: ScriptedApi, kubeconfig: Path, config: Path, monkeypatch: pytest.MonkeyPatch
+    api: ScriptedApi, kubeconfig: Path, config: Path
 ) -> None:
-    monkeypatch.setattr(ungater_module, "MOST_REFUSALS", 2)
     api.put_gated_pod("bad", [GATE, FORGED], schedulerName=FORGED)
     api.put_gated_pod("worse", [GATE, FORGED])
     api.fail("lease", refusing(403, "Forbidden", FORGED))
@@ -238,6 +240,50 @@ def test_what_pods_are_called_forges_no_lines_and_no_escapes(
     for output in outputs:
         assert output.replace("\n", "").isprintable()
         assert "x\\nlease forged: me\\x1b[2J\\u202e" in output
+
+
+@pytest.mark.parametrize("answer", [[], {}, {"items": [1]}, {"items": None}])
+def test_what_is_no_list_of_events_is_said_and_the_queue_is_shown(
+    filled: ScriptedApi, kubeconfig: Path, config: Path, answer: Any
+) -> None:
+    def answering(request: Request) -> bool:
+        request.send(200, answer)
+        return True
+
+    filled.fail("event", answering)
+    done = run("queue", "--config", config, "--kubeconfig", kubeconfig)
+    assert done.exit_code == 0
+    assert "note: cannot tell which pods are set aside: " in done.output
+    assert "no list of Events" in done.output
+
+
+def test_events_of_others_say_nothing_of_the_queue(
+    filled: ScriptedApi, kubeconfig: Path, config: Path
+) -> None:
+    regarding = {"uid": filled.pods["rich"]["metadata"]["uid"]}
+    filled.events.append(
+        {
+            "reason": "SetAside",
+            "reportingController": "me",
+            "regarding": regarding,
+            "note": "forged",
+        }
+    )
+    done = run("queue", "--config", config, "--kubeconfig", kubeconfig)
+    assert "forged" not in done.output
+
+
+@pytest.mark.parametrize(("holder", "said"), [("a-replica", ": a-replica"), ("", "nobody")])
+def test_the_queue_names_the_holder_of_the_lease(
+    filled: ScriptedApi, kubeconfig: Path, config: Path, holder: str, said: str
+) -> None:
+    renewed = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": 15}
+    filled.lease = {"metadata": {}, "spec": spec}
+    command = ("queue", "--config", config, "--kubeconfig", kubeconfig)
+    assert said in run(*command).output.splitlines()[-1]
+    spec["renewTime"] = "2020-01-01T00:00:00.000000Z"
+    assert "nobody" in run(*command).output.splitlines()[-1]
 
 
 def test_who_may_not_read_the_lease_sees_the_queue_all_the_same(
@@ -313,6 +359,35 @@ def test_ungate_says_which_pods_it_could_not_help(filled: ScriptedApi, kubeconfi
     assert "pods is forbidden; grant patch on pods" in done.output
     assert "from 3 pods" in done.output
     assert "1 pods still have the gate" in done.output
+
+
+@pytest.mark.parametrize(("away_s", "helped"), [(100, True), (1000, False)])
+def test_ungate_waits_two_minutes_for_an_api_that_does_not_answer(
+    api: ScriptedApi, kubeconfig: Path, clock: SkippingTime, away_s: float, helped: bool
+) -> None:
+    api.put_gated_pod("web", [GATE])
+    began_s = clock.now_s
+    away = [lambda request: clock.now_s < began_s + away_s and lost_request(request)]
+    api.fail("patch", *away * 999)
+    done = run("ungate", "--kubeconfig", kubeconfig)
+    assert done.exit_code == (0 if helped else 1)
+    assert api.released_pods() == (["web"] if helped else [])
+    assert min(away_s, 118) <= clock.now_s - began_s <= 121
+
+
+def test_many_gates_are_removed_at_once(api: ScriptedApi, kubeconfig: Path) -> None:
+    names = [f"p{number}" for number in range(32)]
+    for name in names:
+        api.put_gated_pod(name, [GATE])
+    together = threading.Barrier(16)
+
+    def meet(_: Request) -> bool:
+        together.wait()
+        return False
+
+    api.fail("patch", *[meet] * 32)
+    assert run("ungate", "--kubeconfig", kubeconfig).exit_code == 0
+    assert sorted(api.released_pods()) == sorted(names)
 
 
 def test_without_an_api_both_say_so(api: ScriptedApi, kubeconfig: Path, config: Path) -> None:
