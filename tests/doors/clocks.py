@@ -178,7 +178,8 @@ class SkippingTime:
         """
         late_s = _real_monotonic() + AT_MOST_S
         while not holds():
-            if not self._busy() and not self._skip(until_s):
+            # What is waited for may have come before the last thread began to wait.
+            if not self._busy() and not holds() and not self._skip(until_s):
                 return False
             assert _real_monotonic() < late_s, f"these threads do not come to wait: {self._busy()}"
             _real_sleep(0.0001)
