@@ -59,13 +59,7 @@ class Outcome:
 
 
 class Flood:
-    """One flood: nodes with room for one pod each, and twice as many pods for two schedulers.
-
-    Args:
-        plane: the control plane.
-        case: one of ``CASES``.
-        nodes: how many nodes.
-    """
+    """One flood: nodes with room for one pod each, and twice as many pods for two schedulers."""
 
     def __init__(self, plane: ControlPlane, case: str, nodes: int) -> None:
         self._plane = plane

@@ -87,10 +87,6 @@ class Gang:
 class Judge:
     """Replays the events of a wave in the order of time, and finds gangs that are bound in part.
 
-    Args:
-        gangs: the gangs of the wave.
-        quiet_s: when all trouble had ended.
-
     Attributes:
         partly: the pods that are bound and may not be.
         seen: how often each point was called, and each kind of trouble happened.
@@ -156,13 +152,7 @@ class Judge:
 
 
 class Run:
-    """Runs waves of gangs on one control plane.
-
-    Args:
-        plane: the control plane.
-        seed: the seed of all random choices; the timing of the programs is not reproducible.
-        report: gets what is wrong.
-    """
+    """Runs waves of gangs on one control plane; a seed does not repeat the timing of programs."""
 
     def __init__(self, plane: ControlPlane, seed: int, report: Report) -> None:
         self._report = report

@@ -108,11 +108,6 @@ class Line(Connection):
 def hold(server: RawServer, said: Conversation, other: Line) -> None:
     """Hold a conversation; check its answers, and that another connection is served meanwhile.
 
-    Args:
-        server: The server.
-        said: The conversation.
-        other: Another connection, on which requests are sent in between and afterwards.
-
     Raises: WrongError: the server did not answer as expected.
     """
     with Line(server, hasty=said.hasty) as line:

@@ -291,13 +291,7 @@ def _judge(
 ) -> None:
     """Wait until the server has given memory back, and compare the bytes with those allowed.
 
-    Args:
-        report: gets a line about the attack.
-        server: the server.
-        attack: the attack.
-        start: the resident bytes before the attack.
-        worst: the resident bytes at the worst moment of the attack.
-        how: what more there is to say of the attack.
+    ``start`` and ``worst`` are the resident bytes before the attack and at its worst moment.
     """
     allowed_after = start + attack.kept + MOST_LEFT
     with contextlib.suppress(TimeoutError):

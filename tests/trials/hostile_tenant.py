@@ -116,13 +116,7 @@ class Neighbour:
 
 
 class Siege:
-    """One kubextend and one kube-scheduler under the attacks of a tenant who has a neighbour.
-
-    Args:
-        plane: the control plane.
-        options: those of the trial.
-        report: gets figures and what is wrong.
-    """
+    """One kubextend and one kube-scheduler under the attacks of a tenant who has a neighbour."""
 
     def __init__(self, plane: ControlPlane, options: Namespace, report: Report) -> None:
         self._plane = plane

@@ -44,13 +44,7 @@ _EVERY_S: Final = 5.0
 
 
 class Bench:
-    """Makes the runs of the benchmark on one control plane.
-
-    Args:
-        plane: the control plane, with the policies of deploy/queue.
-        count: how many pods each run binds.
-        nodes: how many nodes there are, each of which fits each pod.
-    """
+    """Makes runs that bind ``count`` pods each, all of which fit on each node."""
 
     def __init__(self, plane: ControlPlane, count: int, nodes: int) -> None:
         self._plane = plane

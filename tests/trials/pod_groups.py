@@ -40,16 +40,7 @@ CALLS: Final = "members_asked_too_often"
 
 
 class Round:
-    """Some groups and lone pods that want the same nodes.
-
-    Args:
-        groups: makes the groups of the round in a namespace of its own.
-        chance: decides everything.
-        count: how many groups.
-
-    Attributes:
-        members: the members of each group.
-    """
+    """Some groups, by name with their members, and lone pods that want the same nodes."""
 
     def __init__(self, groups: PodGroups, chance: random.Random, count: int) -> None:
         self._groups = groups
@@ -114,11 +105,6 @@ class Round:
 
 class Rounds:
     """Makes rounds on one control plane, and judges them.
-
-    Args:
-        plane: the control plane.
-        stack: a kubextend and its kube-scheduler.
-        report: gets what is wrong.
 
     Attributes:
         wrong: how often each kind of mistake was made.

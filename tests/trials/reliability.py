@@ -297,13 +297,7 @@ def verdict(row: Row, outcome: Outcome | None) -> str:
 
 
 def markdown(table: list[Row], results: Mapping[str, Outcome], cpus: int) -> str:
-    """Return the report on all rows.
-
-    Args:
-        table: the rows.
-        results: what came of the rows that ran, by id.
-        cpus: the number of processors.
-    """
+    """Return the report on all rows, of which those that ran have results by id."""
     lines = (_line(row, results.get(row.id)) for row in table)
     return _HEAD.format(cpus=cpus) + "".join(lines)
 

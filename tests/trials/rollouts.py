@@ -56,13 +56,7 @@ def build_controllers() -> Path:
 
 
 class LeaderService(ServiceProxy):
-    """Passes connections on to the endpoints of the Service of the verbs, as kube-proxy does.
-
-    Args:
-        plane: the control plane.
-        port: the loopback port to listen on.
-        kubelets: run the pods.
-    """
+    """Passes connections on to the endpoints of the Service of the verbs, as kube-proxy does."""
 
     def __init__(self, plane: ControlPlane, port: int, kubelets: Sequence[Kubelet]) -> None:
         super().__init__(port)
@@ -81,12 +75,7 @@ class LeaderService(ServiceProxy):
 
 
 class Deployed:
-    """The Deployment of kubextend with all that runs it, and a kube-scheduler that calls it.
-
-    Args:
-        plane: the control plane.
-        controllers: the program kube-controller-manager.
-    """
+    """The Deployment of kubextend with all that runs it, and a kube-scheduler that calls it."""
 
     def __init__(self, plane: ControlPlane, controllers: Path) -> None:
         self._plane = plane

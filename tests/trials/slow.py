@@ -2,15 +2,17 @@
 
 import contextlib
 import http.client
+import random
 import selectors
 import socket
 import threading
 import time
 from argparse import Namespace
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection
 from statistics import mean
 from typing import Any, Final
@@ -32,8 +34,9 @@ from .harness import Report, trial
 from .served import MB, Served, serving
 
 _WARM_S: Final = 3.0
-_BODY: Final = HEAD + b"Content-Length: 100000\r\n\r\n"
-# Slow clients send in this many groups, one after the other within each second.
+_IN_HEAD: Final = HEAD + b"X-Slow: "
+_IN_BODY: Final = HEAD + b"Content-Length: 100000\r\n\r\n"
+# The clients of a crowd send in this many groups, one after the other within each second.
 _GROUPS: Final = 50
 _METRICS_READERS: Final = 8
 # How many of those that were hung up on connect again in a second.
@@ -78,71 +81,96 @@ def _meanwhile(
 
 
 @dataclass
-class Slow:
-    """A slow client: its connection, and since when its deadline runs."""
+class Member:
+    """A client of a crowd: what it sends at first, and each second; since when it is connected."""
 
-    in_body: bool
-    line: socket.socket = field(init=False)
-    since: float = field(init=False)
-
-    def connect(self, port: int) -> None:
-        """Open the connection and send the first bytes."""
-        self.line = socket.create_connection(("127.0.0.1", port), timeout=60.0)
-        self.line.sendall(_BODY if self.in_body else HEAD + b"X-Slow: ")
-        self.since = time.monotonic()
-        self.line.setblocking(False)
+    port: int
+    first: bytes = b""
+    beat: bytes = b""
+    line: socket.socket = field(default_factory=socket.socket)
+    since: float = 0.0
 
 
-class Trickle:
-    """Slow clients that each send a byte a second and connect again when they are hung up on.
+class Crowd:
+    """Clients that connect again after they are hung up on, at most ``again`` of them a second.
 
     Attributes:
-        closed: the seconds after which clients were hung up on, in a head and in a body.
+        closed: by what clients sent at first, the seconds after which they were hung up on.
     """
 
-    def __init__(self, port: int, count: int) -> None:
-        self._port = port
+    def __init__(self, members: list[Member], again: int) -> None:
+        self._members = members
+        self._again = again
         self._waiting = selectors.DefaultSelector()
-        self._clients = [Slow(in_body=number % 2 == 1) for number in range(count)]
-        self.closed: dict[bool, list[float]] = {False: [], True: []}
-        for client in self._clients:
-            self._connect(client)
+        self._due = deque(members)
+        self.closed: defaultdict[bytes, list[float]] = defaultdict(list)
+        self._connect(len(members))
 
     def second(self) -> None:
-        """Send a byte of each client within a second."""
+        """Let each client send its bytes within a second, and connect some again."""
         for group in range(_GROUPS):
             end = time.monotonic() + 1 / _GROUPS
-            for client in self._clients[group::_GROUPS]:
+            for member in self._members[group::_GROUPS]:
                 # What has been hung up on is looked at below.
                 with contextlib.suppress(OSError):
-                    client.line.send(b"x")
+                    member.line.send(member.beat)
             while (left_s := end - time.monotonic()) > 0:
                 for key, _ in self._waiting.select(left_s):
-                    self._again(key.data)
+                    self._hear(key.data)
+        self._connect(min(self._again, len(self._due)))
 
-    def _again(self, client: Slow) -> None:
-        """Note when a client was hung up on, and let it connect again."""
+    def _hear(self, member: Member) -> None:
         with contextlib.suppress(OSError):
-            if client.line.recv(1 << 16):
+            if member.line.recv(1 << 16):
                 # The refusal comes before the end of the connection.
                 return
-        self.closed[client.in_body].append(time.monotonic() - client.since)
-        self._waiting.unregister(client.line)
-        client.line.close()
-        self._connect(client)
+        self.closed[member.first].append(time.monotonic() - member.since)
+        self._waiting.unregister(member.line)
+        member.line.close()
+        self._due.append(member)
 
-    def _connect(self, client: Slow) -> None:
-        client.connect(self._port)
-        self._waiting.register(client.line, selectors.EVENT_READ, client)
+    def _connect(self, count: int) -> None:
+        for _ in range(count):
+            member = self._due.popleft()
+            try:
+                member.line = socket.create_connection(("127.0.0.1", member.port), timeout=60.0)
+                member.line.sendall(member.first)
+            except OSError:
+                self._due.append(member)
+            else:
+                member.since = time.monotonic()
+                member.line.setblocking(False)
+                self._waiting.register(member.line, selectors.EVENT_READ, member)
 
 
-def trickle(port: int, count: int, parent: Connection) -> None:
-    """Be the slow clients until the parent says something; tell when each was hung up on."""
-    slow = Trickle(port, count)
-    parent.send("all are connected")
-    while not parent.poll():
-        slow.second()
-    parent.send(slow.closed)
+def crowd(kinds: list[tuple[int, int, bytes, bytes]], metrics: int, parent: Connection) -> None:
+    """Be a crowd until the parent says something; tell when clients were hung up on.
+
+    Args:
+        kinds: how many clients, their port, and what they send at first and each second.
+        metrics: a port on which /metrics is read all the time; 0: none.
+        parent: the pipe to the parent.
+    """
+    over = threading.Event()
+
+    def read_metrics() -> None:
+        client = Client(metrics)
+        while not over.is_set():
+            # Where all places are taken, the reader is one of those that are hung up on.
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                client.get("/metrics")
+
+    members = [Member(*said) for count, *said in kinds for _ in range(count)]
+    random.Random(0).shuffle(members)
+    slow = Crowd(members, _AGAIN_A_SECOND)
+    with ThreadPoolExecutor(_METRICS_READERS) as readers:
+        for _ in range(_METRICS_READERS if metrics else 0):
+            readers.submit(read_metrics)
+        parent.send("all are connected")
+        while not parent.poll():
+            slow.second()
+        over.set()
+    parent.send(dict(slow.closed))
 
 
 @trial(clients=(1000, 100), seconds=(45.0, 12.0))
@@ -150,71 +178,14 @@ def slow_clients(options: Namespace, report: Report) -> None:
     """Clients send a byte a second, half of them in a head and half in a body."""
     with serving({}) as server:
         client, body = Client(server.port), filter_body(small_nodes())
-        closed = _meanwhile(
-            report,
-            server,
-            lambda for_s: timed(client, "/filter", body, for_s),
-            options.seconds,
-            trickle,
-            *(server.port, options.clients),
-        )
-    report.say(f"hung up on: {len(closed[False])} in a head, {len(closed[True])} in a body")
-    heads, bodies = (max(closed[in_body], default=0.0) for in_body in (False, True))
-    report.tell(slow_clients=options.clients, head_closed_s=heads, body_closed_s=bodies)
-
-
-class Idlers:
-    """Connections that say nothing; those that are closed are opened again, at a bounded rate."""
-
-    def __init__(self, ports: dict[int, int]) -> None:
-        self._waiting = selectors.DefaultSelector()
-        self._due: deque[int] = deque()
-        self.hung_up = 0
-        for port, count in ports.items():
-            for _ in range(count):
-                self._open(port)
-
-    def second(self) -> None:
-        """Note for a second who is hung up on, and open some of these connections again."""
-        end = time.monotonic() + 1.0
-        while (left_s := end - time.monotonic()) > 0:
-            for key, _ in self._waiting.select(left_s):
-                self._waiting.unregister(key.fileobj)
-                key.fileobj.close()
-                self._due.append(key.data)
-                self.hung_up += 1
-        for _ in range(min(_AGAIN_A_SECOND, len(self._due))):
-            self._open(self._due.popleft())
-
-    def _open(self, port: int) -> None:
-        try:
-            line = socket.create_connection(("127.0.0.1", port), timeout=5.0)
-        except OSError:
-            self._due.append(port)
-        else:
-            self._waiting.register(line, selectors.EVENT_READ, port)
-
-
-def idle(ports: dict[int, int], metrics_port: int, parent: Connection) -> None:
-    """Be idle, and read metrics, until the parent says something; tell how many were closed."""
-    over = threading.Event()
-
-    def read_metrics() -> None:
-        client = Client(metrics_port)
-        while not over.is_set():
-            # Where all places are taken, the reader is one of those that are hung up on.
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                client.get("/metrics")
-
-    idlers = Idlers(ports)
-    with ThreadPoolExecutor(_METRICS_READERS) as readers:
-        for _ in range(_METRICS_READERS):
-            readers.submit(read_metrics)
-        parent.send("all are there")
-        while not parent.poll():
-            idlers.second()
-        over.set()
-    parent.send(idlers.hung_up)
+        measure = partial(timed, client, "/filter", body)
+        half = options.clients // 2
+        kinds = [(half, server.port, first, b"x") for first in (_IN_HEAD, _IN_BODY)]
+        closed = _meanwhile(report, server, measure, options.seconds, crowd, kinds, 0)
+    report.say(f"hung up on: {[len(closed.get(each, [])) for each in (_IN_HEAD, _IN_BODY)]}")
+    report.tell(slow_clients=2 * half)
+    report.tell(head_closed_s=max(closed.get(_IN_HEAD, []), default=0.0))
+    report.tell(body_closed_s=max(closed.get(_IN_BODY, []), default=0.0))
 
 
 @trial(verbs=(6000, 500), health=(500, 100), seconds=(40.0, 4.0))
@@ -235,9 +206,11 @@ def idle_connections(options: Namespace, report: Report) -> None:
             return times
 
         ports = {server.port: options.verbs, server.health_port: options.health}
-        given = (ports, server.health_port)
-        hung_up = _meanwhile(report, server, measure, options.seconds, idle, *given)
-    report.tell(idle_connections=options.verbs + options.health, hung_up_on=hung_up)
+        kinds = [(count, port, b"", b"") for port, count in ports.items()]
+        given = (kinds, server.health_port)
+        closed = _meanwhile(report, server, measure, options.seconds, crowd, *given)
+    report.tell(idle_connections=options.verbs + options.health)
+    report.tell(hung_up_on=sum(map(len, closed.values())))
 
 
 class SlowReaders:
