@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).parent
 # Their tests start processes and servers, or ask for thousands of recorded answers.
-SLOW = frozenset({"contract", "e2e", "hostile", "integration", "reliability", "trials"})
+SLOW = frozenset({"contract", "e2e", "integration", "trials"})
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 settings.register_profile("untimed", UNTIMED)
