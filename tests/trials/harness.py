@@ -87,12 +87,12 @@ class Trial:
     def _options(self, line: Sequence[str]) -> Namespace:
         program = f"python -m tests.trials {self.name}"
         parser = argparse.ArgumentParser(prog=program, description=self.sentence)
-        parser.add_argument("--short", action="store_true", help="as the ordinary tests run this")
+        parser.add_argument("--short", action="store_true", help="the form for ordinary tests")
         for name, (usual, short) in self.arguments.items():
             shown = f"{usual}, or {short} in the short form"
             parser.add_argument(f"--{name.replace('_', '-')}", type=type(usual), help=shown)
         if self.words:
-            parser.add_argument("words", nargs="*", help=", ".join({*self.words}))
+            parser.add_argument("words", nargs="*", help=", ".join(dict.fromkeys(self.words)))
         options = parser.parse_args(line)
         for name, values in self.arguments.items():
             if getattr(options, name) is None:

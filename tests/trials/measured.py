@@ -297,7 +297,8 @@ def autoscalers(_: Namespace, report: Report) -> None:
     Karpenter listens on all addresses, so that the tests run in a network namespace of their own.
     """
     build_karpenter()
-    root = [] if os.geteuid() == 0 else ["sudo", "--preserve-env", f"PATH={os.environ['PATH']}"]
+    path = f"PATH={os.environ['PATH']}"
+    root = [] if os.geteuid() == 0 else ["sudo", "--preserve-env", "env", path]
     alone = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
     tests = ["-m", "pytest", "-p", "no:cacheprovider", "tests/e2e/test_autoscalers.py"]
     done = subprocess.run([*root, *alone, sys.executable, *tests], cwd=ROOT, check=False)
