@@ -9,8 +9,9 @@ from pathlib import Path
 import httpx
 import yaml
 
+from . import stack
 from .controlplane import ControlPlane
-from .kubeapi import MERGE, Api, Object
+from .kubeapi import MERGE, Api, Object, pod
 from .stack import run_kubextend
 from .workbench import until
 
@@ -23,6 +24,7 @@ RESOURCES = {
 }
 LABEL = "kubextend.dev/admission=rules"
 PROBED = {"probe": "yes"}
+OURS = "a rule of kubextend"
 PODS = "/api/v1/namespaces/default/pods"
 
 
@@ -31,23 +33,12 @@ def profile(
 ) -> Object:
     """Make a profile in which LabelMatch has these rules."""
     args = {"filters": [{"reason": "No", **each} for each in filters], "scores": [*scores]}
-    return {
-        "schedulerName": scheduler,
-        "plugins": {"multiPoint": {"enabled": [{"name": "LabelMatch"}]}},
-        "pluginConfig": [{"name": "LabelMatch", "args": args}],
-    }
+    return stack.profile(scheduler, LabelMatch=args)
 
 
 def configuration(path: Path, profiles: Sequence[Object]) -> Path:
     """Write kubextend's configuration with these profiles to a file, and return the file."""
-    tree = {
-        "apiVersion": "kubextend.dev/v1alpha1",
-        "kind": "ExtenderConfiguration",
-        "cluster": {},
-        "profiles": [*profiles],
-    }
-    path.write_text(json.dumps(tree))
-    return path
+    return stack.configuration(path, *profiles)
 
 
 @contextlib.contextmanager
@@ -96,11 +87,7 @@ def _with_last(config: Path, last: str) -> Path:
 
 def bare_pod(scheduler: str, labels: Object | None = None, **spec: object) -> Object:
     """Make a pod of a scheduler that no kube-scheduler need serve."""
-    container = {"name": "c", "image": "registry.invalid/none"}
-    return {
-        "metadata": {"generateName": "p-", "labels": labels or {}},
-        "spec": {"schedulerName": scheduler, "containers": [container], **spec},
-    }
+    return pod("p-", scheduler, "", labels, **spec)
 
 
 def made(api: Api, pod: Object, namespace: str = "default", **query: str) -> Object:
@@ -110,11 +97,7 @@ def made(api: Api, pod: Object, namespace: str = "default", **query: str) -> Obj
 
 def is_refused(api: Api, method: str, path: str, body: object, content_type: str = "") -> bool:
     """Return whether one of kubextend's policies refuses a request, which changes nothing."""
-    try:
-        api.call(method, path, body, content_type or "application/json", dryRun="All")
-    except httpx.HTTPStatusError as refusal:
-        return _is_ours(refusal)
-    return False
+    return OURS in api.refusal(method, path, body, content_type or "application/json")
 
 
 def affinity_or_refusal(api: Api, pod: Object) -> Object | None:
@@ -125,14 +108,9 @@ def affinity_or_refusal(api: Api, pod: Object) -> Object | None:
     try:
         return dict(made(api, pod, dryRun="All")["spec"].get("affinity", {}))
     except httpx.HTTPStatusError as refusal:
-        if not _is_ours(refusal):
+        if OURS not in str(refusal):
             raise
         return None
-
-
-def _is_ours(refusal: httpx.HTTPStatusError) -> bool:
-    status = refusal.response.status_code
-    return status == httpx.codes.FORBIDDEN and "a rule of kubextend" in str(refusal)
 
 
 def _wait_until_in_force(api: Api, last: str) -> None:

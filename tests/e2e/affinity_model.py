@@ -5,11 +5,9 @@ import itertools
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-Object = dict[str, Any]
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+from .kubeapi import PREFERRED, REQUIRED, Object
+
 KEYS = ("zone", "disk", "spot", "example.com/gpus")
 VALUES = ("", "a", "b", "7", "16")
 SIGNS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")

@@ -5,17 +5,19 @@ import socket
 import subprocess
 import sys
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from . import pod_groups
 from .controlplane import ControlPlane, NewControlPlane, build_binaries
 from .door import Door
-from .kubeapi import Api, NodePool
+from .kubeapi import Api, NewPool, NodePool
 from .manifests import HELLO_WORLD, QUEUE_SORT, grant_kubextend
 from .pod_groups import NewPodGroups, PodGroups
-from .stack import Mode, Stack
+from .stack import NAMES, Mode, NewStack, Stack
 from .workbench import Workbench
 from .workload import NewWorkload, Workload, create_priority_classes
 
@@ -97,17 +99,44 @@ def door(control_plane: ControlPlane) -> Iterator[Door]:
 @pytest.fixture(scope="session")
 def names_stack(control_plane: ControlPlane, door: Door) -> Iterator[Stack]:
     """Run a stack in names mode, without options. Its counters include calls by other tests."""
-    running = Stack(control_plane, "names", Mode(names=True), api_url=door.url)
-    yield running
-    running.close()
+    with Stack(control_plane, "names", api_url=door.url) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
 def full_stack(control_plane: ControlPlane) -> Iterator[Stack]:
     """Run a stack in full mode, without options."""
-    running = Stack(control_plane, "full", Mode(names=False))
-    yield running
-    running.close()
+    with Stack(control_plane, "full", Mode(names=False)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def new_stack(request: pytest.FixtureRequest) -> Iterator[NewStack]:
+    """Return a function that starts stacks, which end with the module."""
+    with ExitStack() as running:
+
+        def start(
+            name: str, mode: Mode = NAMES, *, plane: ControlPlane | None = None, **how: Any
+        ) -> Stack:
+            its: ControlPlane = plane or request.getfixturevalue("control_plane")
+            return running.enter_context(Stack(its, name, mode, **how))
+
+        yield start
+
+
+@pytest.fixture
+def new_pool(request: pytest.FixtureRequest) -> Iterator[NewPool]:
+    """Return a function that makes pools, whose nodes are deleted after the test."""
+    made: list[NodePool] = []
+
+    def make(name: str, size: int, *, api: Api | None = None, **how: Any) -> NodePool:
+        its: Api = api or request.getfixturevalue("api")
+        made.append(NodePool(its, name, size, **how))
+        return made[-1]
+
+    yield make
+    for pool in made:
+        pool.delete()
 
 
 @pytest.fixture(scope="session")

@@ -36,21 +36,15 @@ USERS = {
     "reader": ("reader-token", "system:authenticated"),
 }
 # The audit log holds the writes of kubextend, and the Bindings of everybody.
+BINDINGS = [{"group": "", "resources": ["pods/binding"]}]
+WRITES = ["create", "update", "patch", "delete", "deletecollection"]
 AUDITED = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived"],
     "rules": [
-        {
-            "level": "Metadata",
-            "users": ["kubextend"],
-            "verbs": ["create", "update", "patch", "delete", "deletecollection"],
-        },
-        {
-            "level": "Metadata",
-            "verbs": ["create"],
-            "resources": [{"group": "", "resources": ["pods/binding"]}],
-        },
+        {"level": "Metadata", "users": ["kubextend"], "verbs": WRITES},
+        {"level": "Metadata", "verbs": ["create"], "resources": BINDINGS},
         {"level": "None"},
     ],
 }
@@ -90,21 +84,9 @@ def build(module: Path, packages: Mapping[str, str], into: Path) -> None:
         raise RuntimeError(message)
     into.mkdir(parents=True, exist_ok=True)
     for name, package in packages.items():
-        command: list[str | Path] = [
-            go,
-            "build",
-            "-trimpath",
-            "-ldflags=-s -w",
-            "-o",
-            into / name,
-            package,
-        ]
-        subprocess.run(
-            command,
-            cwd=module,
-            env={**os.environ, "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"},
-            check=True,
-        )
+        command = [go, "build", "-trimpath", "-ldflags=-s -w", "-o", str(into / name), package]
+        environment = {**os.environ, "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"}
+        subprocess.run(command, cwd=module, env=environment, check=True)
     stamp.write_text(pinned.hexdigest())
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from http.client import HTTPSConnection
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import httpx
 
@@ -20,6 +20,10 @@ MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
+IMAGE = "registry.invalid/none"
+# Fields of affinity.
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class _FixedProtocols(ssl.SSLContext):
@@ -96,6 +100,16 @@ class Api:
             message = f"{method} {path}: {answer.status_code} {answer.text}"
             raise httpx.HTTPStatusError(message, request=answer.request, response=answer)
         return dict(answer.json())
+
+    def refusal(
+        self, method: str, path: str, body: object = None, content_type: str = "application/json"
+    ) -> str:
+        """Return why a request, which changes nothing, is refused; empty: it is not."""
+        try:
+            self.call(method, path, body, content_type, dryRun="All")
+        except httpx.HTTPStatusError as refused:
+            return str(refused)
+        return ""
 
     def is_ready(self) -> bool:
         try:
@@ -228,6 +242,15 @@ class NodePool:
         self._api.call("DELETE", "/api/v1/nodes", labelSelector=selector)
 
 
+class NewPool(Protocol):
+    """Makes a ``NodePool``, whose nodes are deleted after the test.
+
+    ``api`` is the client of another control plane than that of the tests.
+    """
+
+    def __call__(self, name: str, size: int, **how: Any) -> NodePool: ...
+
+
 def node(
     name: str, labels: Mapping[str, str] | None = None, cpu: str = "32", pods: int = 500
 ) -> Object:
@@ -245,27 +268,48 @@ def node(
     }
 
 
+def container(**resources: Mapping[str, str]) -> Object:
+    """Make a container with these ``requests`` and ``limits``."""
+    return {"name": "c", "image": IMAGE, "resources": resources}
+
+
 def pod(
     name: str,
     scheduler: str,
-    pool: str,
+    pool: str = "",
     labels: Mapping[str, str] | None = None,
     *,
     cpu: str = "10m",
     priority_class: str = "",
+    **spec: Any,
 ) -> Object:
-    """Make a pod with this scheduler name, for the nodes of one pool."""
-    spec: Object = {
+    """Make a pod with this scheduler name.
+
+    Args:
+        name: the name of the pod; one that ends with ``-`` gets a unique end.
+        scheduler: the scheduler name.
+        pool: the name of the pool whose nodes the pod selects; empty: it selects none.
+        labels: the labels of the pod.
+        cpu: the CPU that the pod requests.
+        priority_class: the priority class; empty: none.
+        spec: further fields of the spec, and labels of the nodeSelector.
+    """
+    selector = {**({POOL_LABEL: pool} if pool else {}), **spec.pop("nodeSelector", {})}
+    own: Object = {
         "schedulerName": scheduler,
         "terminationGracePeriodSeconds": 0,
-        "nodeSelector": {POOL_LABEL: pool},
-        "containers": [
-            {"name": "c", "image": "registry.invalid/none", "resources": {"requests": {"cpu": cpu}}}
-        ],
+        "containers": [container(requests={"cpu": cpu})],
+        **({"nodeSelector": selector} if selector else {}),
+        **({"priorityClassName": priority_class} if priority_class else {}),
     }
-    if priority_class:
-        spec["priorityClassName"] = priority_class
-    return {"metadata": {"name": name, "labels": dict(labels or {})}, "spec": spec}
+    named = {"generateName" if name.endswith("-") else "name": name}
+    return {"metadata": {**named, "labels": dict(labels or {})}, "spec": {**own, **spec}}
+
+
+def gated(pod: Object, *gates: str) -> Object:
+    """Return a pod with further scheduling gates behind its own."""
+    every = [*pod["spec"].get("schedulingGates", []), *({"name": name} for name in gates)]
+    return {**pod, "spec": {**pod["spec"], "schedulingGates": every}}
 
 
 def placed_on(pods: Sequence[Object]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Reads the YAML files of deploy/ as objects, and applies them to a kube-apiserver."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -71,9 +71,39 @@ def apply(api: Api, manifest: Object, **query: str) -> Object:
     )
 
 
+def grant(
+    api: Api,
+    name: str,
+    account: str,
+    rules: Sequence[Object] = (),
+    *,
+    role: str = "",
+    namespace: str = "",
+) -> None:
+    """Give an account a role of rules, or a ClusterRole that there is.
+
+    Args:
+        api: a client that may create roles.
+        name: the name of the binding and of the new role.
+        account: the user, or system:serviceaccount:NAMESPACE:NAME.
+        rules: the rules of the new role.
+        role: the ClusterRole that there is.
+        namespace: the only namespace for which the rights are; empty: for all.
+    """
+    within = {"namespace": namespace} if namespace else {}
+    base: Object = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": name, **within}}
+    scope = "" if namespace else "Cluster"
+    if rules:
+        apply(api, {**base, "kind": f"{scope}Role", "rules": [*rules]})
+    kind = "ClusterRole" if role else f"{scope}Role"
+    subject = {"apiGroup": RBAC, "kind": "User", "name": account}
+    reference = {"apiGroup": RBAC, "kind": kind, "name": role or name}
+    binding = {"kind": f"{scope}RoleBinding", "subjects": [subject], "roleRef": reference}
+    apply(api, {**base, **binding})
+
+
 def grant_kubextend(api: Api, user: str) -> None:
     """Grant a user the permissions that deploy/ grants kubextend, and no others."""
-    name, group = f"e2e-{user}", "rbac.authorization.k8s.io"
     roles = [d for _, d in objects() if d["kind"] == "ClusterRole"]
     allowed = []
     for wanted in ("kubextend", "kubextend-bind"):
@@ -81,52 +111,44 @@ def grant_kubextend(api: Api, user: str) -> None:
         assert rules, f"deploy/ has no ClusterRole named {wanted}"
         assert all(each == rules[0] for each in rules), "the ClusterRoles in deploy/ differ"
         allowed += rules[0]
-    metadata = {"name": name}
-    role = {"metadata": metadata, "rules": allowed}
-    binding = {
-        "metadata": metadata,
-        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+    grant(api, f"e2e-{user}", user, allowed)
+
+
+def any_kind(group: str, version: str, kind: str, scope: str, **more: str) -> Object:
+    """Return a definition of a kind whose objects may hold anything; ``more`` are annotations."""
+    names = {"plural": f"{kind.lower()}s", "singular": kind.lower(), "kind": kind}
+    if kind.endswith("y"):
+        names["plural"] = f"{kind.lower()[:-1]}ies"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    served = {"name": version, "served": True, "storage": True}
+    versions = [{**served, "schema": {"openAPIV3Schema": schema}}]
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{names['plural']}.{group}", "annotations": more},
+        "spec": {"group": group, "scope": scope, "names": names, "versions": versions},
     }
-    api.call("POST", f"/apis/{group}/v1/clusterroles", role)
-    api.call("POST", f"/apis/{group}/v1/clusterrolebindings", binding)
 
 
-def grant_printed(api: Api, name: str, roles: str) -> None:
-    """Grant the user kubextend the ClusterRole that ``kubextend check --rbac`` printed.
+def define(api: Api, given: Path | Object) -> str:
+    """Apply a CustomResourceDefinition, or that of a file; return the path of all objects.
 
-    Args:
-        api: a client that may create roles.
-        name: the name of the ClusterRole and of its binding.
-        roles: what the command printed.
+    kube-apiserver serves them by then.
     """
-    role = next(each for each in yaml.safe_load_all(roles) if each["kind"] == "ClusterRole")
-    role["metadata"]["name"] = name
-    apply(api, role)
-    binding = {
-        "metadata": {"name": name},
-        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": "kubextend"}],
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
-    }
-    api.call("POST", f"/apis/{RBAC}/v1/clusterrolebindings", binding)
-
-
-def define(api: Api, file: Path) -> str:
-    """Apply the CustomResourceDefinition of a file; return the path of all objects once served."""
-    definition = yaml.safe_load(file.read_text())
+    definition = yaml.safe_load(given.read_text()) if isinstance(given, Path) else given
     apply(api, definition)
     spec = definition["spec"]
-    version = f"{spec['group']}/{spec['versions'][0]['name']}"
-    plural = spec["names"]["plural"]
+    path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
+    until(lambda: serves(api, path), f"{path} is served")
+    return path
 
-    def is_served() -> bool:
-        with contextlib.suppress(httpx.HTTPStatusError):
-            resources = api.call("GET", f"/apis/{version}")["resources"]
-            return any(each["name"] == plural for each in resources)
+
+def serves(api: Api, path: str) -> bool:
+    try:
+        api.items(path)
+    except httpx.HTTPStatusError:
         return False
-
-    until(is_served, f"{plural} are served")
-    return f"/apis/{version}/{plural}"
+    return True
 
 
 @contextlib.contextmanager

@@ -14,6 +14,12 @@ from .kubeapi import Api, Object
 
 # Returns the operations of a JSON patch for a pod; none: the pod stays as it is.
 Patch = Callable[[Object], list[Object]]
+NEW_PODS = {
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "operations": ["CREATE"],
+    "resources": ["pods"],
+}
 REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 
 
@@ -42,12 +48,6 @@ def webhook_installed(
 
 
 def _registration(name: str, url: str, authority: Path, reinvocation: str) -> Object:
-    rule = {
-        "apiGroups": [""],
-        "apiVersions": ["v1"],
-        "operations": ["CREATE"],
-        "resources": ["pods"],
-    }
     bundle = base64.b64encode(authority.read_bytes()).decode()
     webhook = {
         "name": f"{name}.example.com",
@@ -56,7 +56,7 @@ def _registration(name: str, url: str, authority: Path, reinvocation: str) -> Ob
         "failurePolicy": "Fail",
         "objectSelector": {"matchLabels": {"other": name}},
         "reinvocationPolicy": reinvocation,
-        "rules": [rule],
+        "rules": [NEW_PODS],
         "sideEffects": "None",
     }
     return {"metadata": {"name": name}, "webhooks": [webhook]}

@@ -8,7 +8,6 @@ from typing import Protocol
 
 from .kubeapi import Api, NodePool, Object, condition, pod
 from .stack import Stack
-from .workbench import until
 from .workload import Workload
 
 GATES = "GenericWorkload=true"
@@ -105,15 +104,6 @@ class PodGroups:
         """Return the group's condition PodGroupInitiallyScheduled; empty: it has none yet."""
         group = self._api.call("GET", f"{self._path}/{name}")
         return condition(group, "PodGroupInitiallyScheduled")
-
-    def until_rejected(self, name: str, timeout_s: float = 60.0) -> str:
-        """Wait until kube-scheduler has found no place for a group; return the reason."""
-
-        def reason() -> str:
-            found = self.scheduled(name)
-            return str(found.get("message", "")) if found.get("status") == "False" else ""
-
-        return until(reason, f"the group {name} is rejected", timeout_s)
 
 
 class NewPodGroups(Protocol):

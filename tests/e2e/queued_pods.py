@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from .kubeapi import STRATEGIC, Api, NodePool, Object, placed_on
+from .kubeapi import STRATEGIC, Api, NodePool, Object, container, gated, placed_on, pod
 from .queue_policies import GATE, GATE_POLICY, QUEUED, SCHEDULER, gates
 from .versions import is_served
 from .workbench import until
@@ -13,11 +13,9 @@ from .workload import PRIORITIES
 
 Key = Callable[[Object], Any]
 CLASSES = ("", *PRIORITIES)
+_SMALL = {"cpu": "10m", "memory": "1Mi"}
 RESOURCES: dict[str, Object] = {
-    "Guaranteed": {
-        "requests": {"cpu": "10m", "memory": "1Mi"},
-        "limits": {"cpu": "10m", "memory": "1Mi"},
-    },
+    "Guaranteed": {"requests": _SMALL, "limits": _SMALL},
     "Burstable": {"requests": {"cpu": "10m"}},
     "BestEffort": {},
 }
@@ -26,31 +24,18 @@ EXPECTED_SECONDS = "example.com/expected-seconds"
 
 
 def queued_pod(
-    name: str, pool: str, *, qos: str = "Burstable", priority_class: str = "", **spec: object
+    name: str, pool_name: str, *, qos: str = "Burstable", priority_class: str = "", **spec: Any
 ) -> Object:
     """Make a pod with this QoS class and priority class, for the scheduler that has a queue."""
-    container = {"name": "c", "image": "registry.invalid/none", "resources": RESOURCES[qos]}
-    own: Object = {
-        "schedulerName": SCHEDULER,
-        "terminationGracePeriodSeconds": 0,
-        "nodeSelector": {"e2e.kubextend.dev/pool": pool},
-        "containers": [container],
-    }
-    if priority_class:
-        own["priorityClassName"] = priority_class
-    return {"metadata": {"name": name}, "spec": {**own, **spec}}
+    containers = [container(**RESOURCES[qos])]
+    return pod(
+        name, SCHEDULER, pool_name, priority_class=priority_class, containers=containers, **spec
+    )
 
 
 def brought_gates() -> list[str]:
     """Return the gates that a queued pod has to bring, as no policy puts them on the pod."""
     return [] if is_served(GATE_POLICY) else [GATE]
-
-
-def with_gates(pod: Object, names: Sequence[str]) -> Object:
-    """Return the pod with further scheduling gates behind its own."""
-    own = pod["spec"].get("schedulingGates", [])
-    all_gates = [*own, *({"name": name} for name in names)]
-    return {**pod, "spec": {**pod["spec"], "schedulingGates": all_gates}}
 
 
 def mixed_pods(count: int, pool: str, seed: int) -> list[Object]:
@@ -110,7 +95,7 @@ class QueuedPods:
     def create(self, pods: Iterable[Object]) -> dict[str, Object]:
         """Create pods and return the created pods by name."""
         brought = brought_gates() if self._gates else []
-        made = self._api.create_pods(self.namespace, (with_gates(pod, brought) for pod in pods))
+        made = self._api.create_pods(self.namespace, (gated(each, *brought) for each in pods))
         assert all(gates(pod)[-1:] == self._gates for pod in made)
         return {pod["metadata"]["name"]: pod for pod in made}
 

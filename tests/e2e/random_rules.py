@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import yaml
 
-from kubextend import app, core, discovery
+from kubextend import core
 
 from .admission_rules import bare_pod, profile
 from .affinity_model import Object, random_affinity
@@ -102,25 +102,23 @@ def judged(judge: Path, pods: Sequence[Object]) -> list[Object]:
 
 
 class LabelMatch:
-    """The answers of LabelMatch's verbs, without admission."""
+    """What LabelMatch's filters keep without admission, as the configuration says it."""
 
     def __init__(self, config: Path) -> None:
-        tree = yaml.safe_load(config.read_text())
-        del tree["cluster"]
-        whole = config.with_name("whole-nodes.yaml")
-        whole.write_text(json.dumps(tree))
-        self._verbs = app.build_verbs(discovery.load(whole))
+        profiles = yaml.safe_load(config.read_text())["profiles"]
+        self._rules = {
+            each["schedulerName"]: [
+                (core.Selector(rule["podSelector"]), core.Selector(rule["nodeSelector"]))
+                for rule in each["pluginConfig"][0]["args"]["filters"]
+            ]
+            for each in profiles
+        }
 
     def keeps(self, pod: Object) -> list[bool]:
-        answer = json.loads(bytes(self._verbs.filter(self._request(pod))))
-        kept = {each["metadata"]["name"] for each in answer["Nodes"]["items"] or ()}
-        return [each["metadata"]["name"] in kept for each in NODES]
-
-    @staticmethod
-    def _request(pod: Object) -> bytes:
-        named = {**pod, "metadata": {**pod["metadata"], "name": "p", "namespace": "default"}}
-        request = {"Pod": named, "Nodes": {"metadata": {}, "items": NODES}, "NodeNames": None}
-        return json.dumps(request).encode()
+        labels = pod["metadata"]["labels"]
+        rules = self._rules[pod["spec"]["schedulerName"]]
+        wanted = [nodes for pods, nodes in rules if pods.matches(labels)]
+        return [all(w.matches(node["metadata"]["labels"]) for w in wanted) for node in NODES]
 
 
 def points(rules: Sequence[Object], labels: Object) -> list[int]:

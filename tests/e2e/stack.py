@@ -13,9 +13,9 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Protocol, Self
 
 import httpx
 import yaml
@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from .certificates import Authority, KeyPair
 from .controlplane import ControlPlane
 from .kubeapi import Object, trusting
-from .manifests import grant_printed
+from .manifests import grant
 from .workbench import Program, until
 
 KUBEXTEND = Path(sys.executable).with_name("kubextend")
@@ -42,6 +42,16 @@ PLUGINS = ("HighCommPodFilter", "LabelMatch")
 LABEL_MATCH = {
     "scores": [{"podSelector": "disk=fast", "nodeSelector": f"{DISK_LABEL}=ssd", "score": 100}]
 }
+
+
+def default_configuration(plane: ControlPlane, **fields: object) -> Object:
+    """Return the configuration of a kube-scheduler that knows of no extender."""
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(plane.kubeconfig("system:kube-scheduler"))},
+        **fields,
+    }
 
 
 @dataclass(frozen=True)
@@ -64,12 +74,14 @@ class Mode:
         return f"{nodes}-{scheme}-{'binder' if self.binds else 'no-binder'}"
 
 
+NAMES = Mode(names=True)
+
+
 @dataclass
 class Samples:
     """The samples of a /metrics page at one time."""
 
     text: str
-    _families: list[Object] = field(default_factory=list)
 
     def total(self, name: str, **labels: str) -> float:
         """Return the sum of the samples with this name and these labels."""
@@ -111,14 +123,42 @@ def _done(
         text=True,
         check=False,
         timeout=START_TIMEOUT_S,
-        env={**os.environ, **_environment(python_path)},
+        env={**os.environ, **_environment([PLUGIN_FOLDER, *python_path])},
     )
 
 
-class Scheduler:
-    """A kube-scheduler that runs with the configuration of a file, and that is ready."""
+def configuration(path: Path, *profiles: Object, **sections: object) -> Path:
+    """Write kubextend's configuration with these profiles to a file, and return the file."""
+    kind = {"apiVersion": "kubextend.dev/v1alpha1", "kind": "ExtenderConfiguration"}
+    path.write_text(json.dumps({**kind, "cluster": {}, "profiles": profiles, **sections}))
+    return path
 
-    def __init__(self, control_plane: ControlPlane, name: str, config: Path) -> None:
+
+def scheduler_configuration(
+    plane: ControlPlane, config: Path, *options: str, python_path: Sequence[Path] = ()
+) -> Object:
+    """Return the configuration that kubextend writes for kube-scheduler, without an election."""
+    kubeconfig = plane.kubeconfig("system:kube-scheduler")
+    whole = ("--config", config, "--kubeconfig", kubeconfig, "--no-leader-elect", *options)
+    written: Object = yaml.safe_load(
+        run_kubextend("scheduler-config", *whole, python_path=python_path)
+    )
+    return written
+
+
+class Scheduler:
+    """A kube-scheduler that runs with a configuration, and that is ready.
+
+    Args:
+        control_plane: the control plane.
+        name: the name of the log and, with another configuration than a file's, of its file.
+        config: the configuration, or a file that holds it.
+    """
+
+    def __init__(self, control_plane: ControlPlane, name: str, config: Path | Object) -> None:
+        if not isinstance(config, Path):
+            content, config = config, control_plane.bench.folder / f"kube-scheduler-{name}.json"
+            config.write_text(json.dumps(content))
         self._bench = control_plane.bench
         self._url = f"https://127.0.0.1:{self._bench.free_port()}"
         # kube-scheduler has a self-signed certificate.
@@ -148,6 +188,12 @@ class Scheduler:
     def processor_s(self) -> float:
         """Return the processor time in seconds that kube-scheduler has used."""
         return self._program.processor_s()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -183,7 +229,7 @@ class Stack:
         self,
         control_plane: ControlPlane,
         name: str,
-        mode: Mode,
+        mode: Mode = NAMES,
         *,
         profile: Object | None = None,
         more_profiles: Sequence[Object] = (),
@@ -224,6 +270,12 @@ class Stack:
         # Both programs start at the same time.
         self._scheduler = self._start_scheduler() if scheduler else None
         until(self.is_ready, "kubextend is ready", START_TIMEOUT_S, program=self._kubextend)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """End kube-scheduler and kubextend."""
@@ -301,16 +353,6 @@ class Stack:
         """Call filter for a pod with these labels, and return the names of the kept nodes."""
         return list(self.post("filter", self._about(node_names, labels))["NodeNames"] or [])
 
-    def best(self, node_names: list[str], labels: Mapping[str, str] | None = None) -> list[str]:
-        """Call prioritize; return the names of the nodes with the highest score.
-
-        The result is empty where all nodes have the same score.
-        """
-        answer = self.client.post("/prioritize", json=self._about(node_names, labels))
-        scores = {each["Host"]: each["Score"] for each in answer.raise_for_status().json()}
-        top = max(scores.values())
-        return [name for name in node_names if scores[name] == top > min(scores.values())]
-
     def counts(self) -> Samples:
         return Samples(self.client.get("/metrics").raise_for_status().text)
 
@@ -348,18 +390,15 @@ class Stack:
     def _launch_kubextend(self) -> Program:
         name = f"kubextend-{self.name}"
         command: tuple[str | Path, ...] = (KUBEXTEND, "serve", "--config", self.config)
-        return self._bench.start(name, *command, environment=_environment(self._python_path))
+        paths = _environment([PLUGIN_FOLDER, *self._python_path])
+        return self._bench.start(name, *command, environment=paths)
 
-    def _start_scheduler(self) -> "Scheduler":
-        written = self._folder / "kube-scheduler.yaml"
-        kubeconfig = self._plane.kubeconfig("system:kube-scheduler")
-        options: list[str | Path] = ["--kubeconfig", kubeconfig, "--no-leader-elect"]
-        if self.mode.binds:
-            options.append("--bind")
-        command: tuple[str | Path, ...] = ("scheduler-config", "--config", self.config, *options)
-        configuration = yaml.safe_load(run_kubextend(*command, python_path=self._python_path))
-        written.write_text(json.dumps({**configuration, **self.backoff}))
-        return Scheduler(self._plane, self.name, written)
+    def _start_scheduler(self) -> Scheduler:
+        options = ["--bind"] if self.mode.binds else []
+        written = scheduler_configuration(
+            self._plane, self.config, *options, python_path=self._python_path
+        )
+        return Scheduler(self._plane, self.name, {**written, **self.backoff})
 
     def _client(self) -> httpx.Client:
         if self._certificates is None:
@@ -398,18 +437,28 @@ class Stack:
             "server": server,
             "extender": extender,
             "profiles": self._profiles,
+            "outOfTree": list(self._out_of_tree),
         }
         if self._queue is not None:
             config["queue"] = self._queue
         if self._guard:
             config["guard"] = {"resources": True}
-        if self._out_of_tree:
-            config["outOfTree"] = list(self._out_of_tree)
         if self.mode.names or self.mode.binds:
             config["cluster"] = {"kubeconfig": str(self._kubeconfig)}
         for name, fields in self._sections.items():
             config[name] = {**config.get(name, {}), **fields}
         return config
+
+
+class NewStack(Protocol):
+    """Starts a ``Stack`` in the control plane of the tests, until the end of the module.
+
+    The name is that of the first profile, too, and ``plane`` another control plane.
+    """
+
+    def __call__(
+        self, name: str, mode: Mode = ..., *, plane: ControlPlane | None = ..., **how: Any
+    ) -> Stack: ...
 
 
 def profile(scheduler_name: str, *plugins: str, **args: Object) -> Object:
@@ -426,16 +475,10 @@ def grant_needed(plane: ControlPlane, wanted: Object, out_of_tree: Sequence[str]
     """Grant the user kubextend the rights that ``kubextend check --rbac`` prints for a profile."""
     name = wanted["schedulerName"]
     file = plane.bench.folder / f"{name}-rights.yaml"
-    whole = {
-        "apiVersion": "kubextend.dev/v1alpha1",
-        "kind": "ExtenderConfiguration",
-        "cluster": {},
-        "outOfTree": [*out_of_tree],
-        "profiles": [wanted],
-    }
-    file.write_text(json.dumps(whole))
-    printed = run_kubextend("check", "--rbac", file, python_path=[PLUGIN_FOLDER])
-    grant_printed(plane.api, f"e2e-{name}", printed)
+    configuration(file, wanted, outOfTree=[*out_of_tree])
+    printed = yaml.safe_load_all(run_kubextend("check", "--rbac", file))
+    role = next(each for each in printed if each["kind"] == "ClusterRole")
+    grant(plane.api, f"e2e-{name}", "kubextend", role["rules"])
 
 
 def _profile(scheduler_name: str) -> Object:
@@ -443,7 +486,5 @@ def _profile(scheduler_name: str) -> Object:
 
 
 def _environment(python_path: Sequence[Path]) -> dict[str, str]:
-    if not python_path:
-        return {}
     inherited = [path for path in [os.environ.get("PYTHONPATH")] if path]
     return {"PYTHONPATH": os.pathsep.join([*map(str, python_path), *inherited])}

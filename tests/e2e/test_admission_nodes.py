@@ -26,7 +26,7 @@ from .versions import needs
 
 pytestmark = needs("MutatingAdmissionPolicy")
 
-RULE_SETS = 20
+RULE_SETS = 10
 PODS_OF_A_SET = 100
 
 
@@ -35,10 +35,10 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_judge(tmp_path_factory.mktemp("judge"))
 
 
-def test_2000_compiled_pods_may_run_where_label_match_lets_them(
+def test_1000_compiled_pods_may_run_where_label_match_lets_them(
     control_plane: ControlPlane, api: Api, judge: Path, tmp_path: Path
 ) -> None:
-    chance = random.Random(2000)
+    chance = random.Random(1000)
     names = [f"admission-set-{number}" for number in range(RULE_SETS)]
     profiles = [random_profile(chance, name) for name in names]
     cases = [case for name in names for case in random_cases(chance, name, PODS_OF_A_SET)]

@@ -11,7 +11,7 @@ from .admission_rules import installed
 from .controlplane import ControlPlane, NewControlPlane
 from .karpenter import Karpenter, nominations
 from .kubeapi import MERGE, RDMA_LABEL, Api, NodePool, Object, condition, placed_on, pod
-from .stack import HIGH_COMM, NO_RDMA, Mode, Scheduler, Stack, run_kubextend
+from .stack import HIGH_COMM, NO_RDMA, NewStack, Scheduler, Stack, run_kubextend
 from .stack import profile as stack_profile
 from .versions import needs
 from .workbench import until
@@ -66,12 +66,10 @@ def compiled(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture(scope="module")
-def called(plane: ControlPlane) -> Iterator[Stack]:
+def called(plane: ControlPlane, new_stack: NewStack) -> Stack:
     """Run a kube-scheduler that asks kubextend about the same rule."""
     rule = stack_profile(CALLED, "HighCommPodFilter")
-    running = Stack(plane, CALLED, Mode(names=True), profile=rule)
-    yield running
-    running.close()
+    return new_stack(CALLED, plane=plane, profile=rule)
 
 
 class Cluster:
@@ -146,22 +144,18 @@ def coscheduled(scheduler_name: str) -> Object:
 
 
 @pytest.fixture(scope="module")
-def marked(plane: ControlPlane) -> Iterator[Stack]:
+def marked(plane: ControlPlane, new_stack: NewStack) -> Stack:
     """Run a kubextend that marks held pods."""
     options = {"profile": coscheduled(MARKED), "extender": {"permitMaxWait": "300s"}}
     karpenter = {"autoscaler": {"name": "Karpenter"}}
-    running = Stack(plane, MARKED, Mode(names=True), **options, sections=karpenter)
-    yield running
-    running.close()
+    return new_stack(MARKED, plane=plane, sections=karpenter, **options)
 
 
 @pytest.fixture(scope="module")
-def unmarked(plane: ControlPlane) -> Iterator[Stack]:
+def unmarked(plane: ControlPlane, new_stack: NewStack) -> Stack:
     """Run a kubextend that knows of no autoscaler."""
     options = {"profile": coscheduled(UNMARKED), "extender": {"permitMaxWait": "300s"}}
-    running = Stack(plane, UNMARKED, Mode(names=True), **options)
-    yield running
-    running.close()
+    return new_stack(UNMARKED, plane=plane, **options)
 
 
 class Gangs:

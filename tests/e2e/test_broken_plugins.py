@@ -5,9 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from .controlplane import ControlPlane
-from .kubeapi import NodePool
-from .stack import PLUGIN_FOLDER, Mode, Stack, profile
+from .kubeapi import NewPool
+from .stack import NewStack, Stack, profile
 from .workbench import until, within
 from .workload import NewWorkload
 
@@ -20,11 +19,9 @@ PODS_THAT_FAIL = 3
 
 
 @pytest.fixture(scope="module")
-def stack(control_plane: ControlPlane) -> Iterator[Stack]:
-    running = Stack(
-        control_plane,
+def stack(new_stack: NewStack) -> Stack:
+    return new_stack(
         "trouble",
-        Mode(names=True),
         profile=profile("trouble-none", "CountsPods"),
         more_profiles=[
             profile("trouble-raises", "Raises"),
@@ -32,12 +29,9 @@ def stack(control_plane: ControlPlane) -> Iterator[Stack]:
             profile("trouble-hangslater", HangsLater={"seconds": HANG_S}),
         ],
         out_of_tree=[f"trouble:{plugin}" for plugin in (*TROUBLES, "CountsPods")],
-        python_path=[PLUGIN_FOLDER],
         # A hanging call costs all pods as much: kube-scheduler asks about one after the other.
         extender={"httpTimeout": "2s"},
     )
-    yield running
-    running.close()
 
 
 @pytest.fixture
@@ -72,14 +66,10 @@ def failures(stack: Stack, plugin: str) -> float:
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_a_plugin_that_fails_holds_its_own_pods_only_and_health_stays_fine(
-    trouble: str,
-    stack: Stack,
-    health: list[str],
-    control_plane: ControlPlane,
-    new_workload: NewWorkload,
+    trouble: str, stack: Stack, health: list[str], new_pool: NewPool, new_workload: NewWorkload
 ) -> None:
     name = f"trouble-{trouble.lower()}"
-    pool = NodePool(control_plane.api, name, 3)
+    pool = new_pool(name, 3)
     failing, fine = new_workload(stack, pool, name), new_workload(stack, pool)
     (first,) = failing.create("failing", 1)
     if trouble != "HangsLater":
@@ -94,4 +84,3 @@ def test_a_plugin_that_fails_holds_its_own_pods_only_and_health_stays_fine(
         until(lambda: refusals(stack, trouble) > 0, "the plugin is left uncalled")
     assert failing.placed() == {}
     assert health == []
-    pool.delete()

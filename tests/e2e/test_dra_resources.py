@@ -1,12 +1,10 @@
 """Extended resources that dynamic resource allocation serves, on a real control plane."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from .controlplane import ControlPlane
-from .kubeapi import Api, NodePool, Object, pod
-from .stack import Mode, Stack, grant_needed, profile
+from .kubeapi import Api, NewPool, NodePool, Object, pod
+from .stack import NewStack, Stack, grant_needed, profile
 from .versions import needs
 from .workbench import until
 from .workload import NewWorkload, Workload
@@ -17,12 +15,10 @@ PATH = "/apis/resource.k8s.io/v1"
 
 
 @pytest.fixture
-def stack(control_plane: ControlPlane) -> Iterator[Stack]:
+def stack(control_plane: ControlPlane, new_stack: NewStack) -> Stack:
     wanted = profile("cards", "NodeResourcesFit")
     grant_needed(control_plane, wanted)
-    running = Stack(control_plane, "cards", Mode(names=True), profile=wanted, guard=True)
-    yield running
-    running.close()
+    return new_stack("cards", profile=wanted, guard=True)
 
 
 def device_class() -> Object:
@@ -53,10 +49,10 @@ def ask_for_a_card(api: Api, workload: Workload, name: str, pool: NodePool) -> N
 
 
 def test_a_pod_gets_a_device_that_no_node_has_in_its_status(
-    stack: Stack, control_plane: ControlPlane, new_workload: NewWorkload
+    stack: Stack, control_plane: ControlPlane, new_pool: NewPool, new_workload: NewWorkload
 ) -> None:
     api = control_plane.api
-    pool = NodePool(api, "cards", 2)
+    pool = new_pool("cards", 2)
     until(lambda: stack.kept(pool.names) == pool.names, "the nodes are known")
     api.call("POST", f"{PATH}/deviceclasses", device_class())
     api.call("POST", f"{PATH}/resourceslices", slice_of(pool.names[1]))
@@ -68,4 +64,3 @@ def test_a_pod_gets_a_device_that_no_node_has_in_its_status(
     ask_for_a_card(api, workload, "second", pool)
     assert "cannot allocate" in workload.until_pending("second")
     assert "Insufficient" not in workload.why_pending("second")
-    pool.delete()

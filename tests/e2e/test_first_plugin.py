@@ -11,7 +11,7 @@ import yaml
 
 from .controlplane import ROOT, ControlPlane, NewControlPlane
 from .kubeapi import Api, Object, condition, node, placed_on
-from .stack import KUBEXTEND
+from .stack import KUBEXTEND, Scheduler, default_configuration
 from .workbench import until
 
 PAGE = (ROOT / "docs" / "first-plugin.md").read_text()
@@ -62,20 +62,7 @@ def plane(new_control_plane: NewControlPlane) -> ControlPlane:
     """A cluster with one node, as kind makes it, whose own scheduler holds its lease."""
     plane = new_control_plane()
     plane.api.create_nodes([node(NODE)])
-    config = plane.bench.folder / "default-scheduler.yaml"
-    content = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(plane.kubeconfig("system:kube-scheduler"))},
-    }
-    config.write_text(json.dumps(content))
-    plane.bench.start(
-        "default-scheduler",
-        plane.binaries / "kube-scheduler",
-        f"--config={config}",
-        f"--secure-port={plane.bench.free_port()}",
-        "--bind-address=127.0.0.1",
-    )
+    Scheduler(plane, "default-scheduler", default_configuration(plane))
     until(lambda: holder(plane.api), "the cluster's own scheduler holds its lease")
     return plane
 

@@ -1,15 +1,13 @@
 """Pods of a group run together or not at all: Permit, held up by a real kube-scheduler."""
 
 import itertools
-from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
 from .controlplane import ControlPlane
-from .kubeapi import POOL_LABEL, NodePool, node
+from .kubeapi import POOL_LABEL, NewPool, NodePool, node
 from .recording import Recording
-from .stack import PLUGIN_FOLDER, Mode, Stack, profile
+from .stack import NewStack, Stack, profile
 from .workbench import until
 from .workload import NewWorkload, Workload
 
@@ -36,32 +34,24 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 
 @pytest.fixture(scope="module")
-def stack(control_plane: ControlPlane, recording: Recording) -> Iterator[Stack]:
+def stack(recording: Recording, new_stack: NewStack) -> Stack:
     def coscheduled(scheduler_name: str, wait_s: int) -> dict[str, object]:
         args = {"permitWaitingTimeSeconds": wait_s}
         return profile(scheduler_name, Coscheduling=args, Recorder=recording.args)
 
-    running = Stack(
-        control_plane,
+    return new_stack(
         "gang",
-        Mode(names=True),
         profile=coscheduled(PATIENT, PATIENT_WAIT_S),
         more_profiles=[coscheduled(HASTY, HASTY_WAIT_S)],
         out_of_tree=["recorder:Recorder"],
-        python_path=[PLUGIN_FOLDER],
         extender={"permitMaxWait": "300s"},
     )
-    yield running
-    running.close()
 
 
 @pytest.fixture
-def pool(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[NodePool]:
-    """Nodes with room for one pod of one core each, under names that no other test has used."""
-    name = f"gang-{next(_numbers)}"
-    pool = NodePool(control_plane.api, name, request.param, cpu="1")
-    yield pool
-    pool.delete()
+def two(new_pool: NewPool) -> NodePool:
+    """Room for two pods of one core each, under names that no other test has used."""
+    return new_pool(f"gang-{next(_numbers)}", 2, cpu="1")
 
 
 def until_held(recording: Recording, names: list[str], count: int) -> set[str]:
@@ -75,54 +65,39 @@ def until_held(recording: Recording, names: list[str], count: int) -> set[str]:
     return until(held, f"{count} pods are held") or set()
 
 
-def says(workload: Workload, name: str, word: str) -> bool:
-    return word in workload.notes(name)
-
-
 def begin(workload: Workload, prefix: str, count: int, group: str) -> list[str]:
     """Create pods with names that are in no other test's records."""
     return workload.create(f"{prefix}-{workload.namespace}", count, gang(group), cpu="1")
 
 
-@pytest.mark.parametrize("pool", [3], indirect=True)
-def test_two_pods_of_three_stay_unbound_and_the_third_lets_all_in(
-    stack: Stack, pool: NodePool, new_workload: NewWorkload
-) -> None:
-    workload = new_workload(stack, pool)
-    names = begin(workload, "first", GANG - 1, "late-pod")
-    for name in names:
-        workload.until_pending(name)
-    assert workload.placed() == {}
-    names += begin(workload, "third", 1, "late-pod")
-    nodes = workload.until_placed(names)
-    assert set(nodes.values()) == set(pool.names)
-
-
-@pytest.mark.parametrize("pool", [2], indirect=True)
-def test_two_pods_are_held_until_there_is_room_for_the_third(
+def test_two_pods_of_three_are_held_until_there_is_a_third_and_room_for_it(
     stack: Stack,
     recording: Recording,
     control_plane: ControlPlane,
-    pool: NodePool,
+    two: NodePool,
     new_workload: NewWorkload,
 ) -> None:
-    workload = new_workload(stack, pool)
-    names = begin(workload, "room", GANG, "late-room")
+    workload = new_workload(stack, two)
+    names = begin(workload, "first", GANG - 1, "late")
+    for name in names:
+        workload.until_pending(name)
+    assert workload.placed() == {}
+    names += begin(workload, "third", 1, "late")
     held = until_held(recording, names, GANG - 1)
-    assert recording.taken_by(stack, pool.names, PATIENT) == held
+    assert recording.taken_by(stack, two.names, PATIENT) == held
     assert workload.placed() == {}
     for name in held:
-        until(partial(says, workload, name, "Coscheduling"), "an Event says who holds it")
-    control_plane.api.create_nodes([node("gang-late", {POOL_LABEL: pool.name}, cpu="1")])
+        until(lambda: "Coscheduling" in workload.notes(name), "an Event says who holds it")  # noqa: B023
+    late = node(f"{two.name}-late", {POOL_LABEL: two.name}, cpu="1")
+    control_plane.api.create_nodes([late])
     workload.until_placed(names)
     assert all(recording.count("unreserve")[name] == 0 for name in held), "they waited for it"
 
 
-@pytest.mark.parametrize("pool", [2], indirect=True)
 def test_without_room_for_the_third_all_time_out_and_nothing_stays_reserved(
-    stack: Stack, recording: Recording, pool: NodePool, new_workload: NewWorkload
+    stack: Stack, recording: Recording, two: NodePool, new_workload: NewWorkload
 ) -> None:
-    workload = new_workload(stack, pool, HASTY)
+    workload = new_workload(stack, two, HASTY)
     names = begin(workload, "timeout", GANG, "no-room")
     held = until_held(recording, names, GANG - 1)
 
@@ -130,7 +105,7 @@ def test_without_room_for_the_third_all_time_out_and_nothing_stays_reserved(
         unreserved = recording.count("unreserve")
         return all(
             unreserved[name] == recording.count("reserve")[name] for name in names
-        ) and not recording.taken_by(stack, pool.names, HASTY)
+        ) and not recording.taken_by(stack, two.names, HASTY)
 
     until(given_up, "Unreserve ran for each")
     unreserved = recording.count("unreserve")
@@ -138,18 +113,17 @@ def test_without_room_for_the_third_all_time_out_and_nothing_stays_reserved(
     assert workload.placed() == {}
 
 
-@pytest.mark.parametrize("pool", [2], indirect=True)
 def test_the_wait_of_a_deleted_pod_ends_long_before_its_time(
-    stack: Stack, recording: Recording, pool: NodePool, new_workload: NewWorkload
+    stack: Stack, recording: Recording, two: NodePool, new_workload: NewWorkload
 ) -> None:
-    workload = new_workload(stack, pool)
+    workload = new_workload(stack, two)
     # Enough pods are left for the plugin not to give up the group by itself.
     names = begin(workload, "deleted", GANG + 1, "shrinks")
     gone = min(until_held(recording, names, GANG - 1))
     workload.delete(gone)
     until(lambda: recording.count("unreserve")[gone] == 1, "Unreserve ran for it")
     until(
-        lambda: gone not in recording.taken_by(stack, pool.names, PATIENT),
+        lambda: gone not in recording.taken_by(stack, two.names, PATIENT),
         "it takes no room any more",
     )
     assert recording.count("reserve")[gone] == 1

@@ -1,13 +1,13 @@
 """Pods are evicted for groups, and groups for pods, where filter lets the others run."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 
 from .controlplane import ControlPlane
-from .kubeapi import NodePool
+from .kubeapi import NewPool, NodePool
 from .pod_groups import NewPodGroups, PodGroups
-from .stack import HIGH_COMM, Mode, Stack
+from .stack import HIGH_COMM, Mode, NewStack, Stack
 from .versions import needs
 from .workbench import until
 
@@ -15,12 +15,10 @@ pytestmark = needs("PodGroup")
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["names", "full"])
-def stack(group_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[Stack]:
+def stack(group_plane: ControlPlane, request: pytest.FixtureRequest, new_stack: NewStack) -> Stack:
     mode = Mode(names=request.param)
     name = f"group-preemption-{mode}"
-    running = Stack(group_plane, name, mode, extender={"preemptGroups": True})
-    yield running
-    running.close()
+    return new_stack(name, mode, plane=group_plane, extender={"preemptGroups": True})
 
 
 def _fill(
@@ -50,9 +48,9 @@ def _until_left(groups: PodGroups, names: set[str]) -> None:
 
 
 def test_a_pod_takes_the_place_of_a_whole_group_where_filter_accepts_each_of_its_nodes(
-    group_plane: ControlPlane, stack: Stack, new_groups: NewPodGroups
+    group_plane: ControlPlane, stack: Stack, new_groups: NewPodGroups, new_pool: NewPool
 ) -> None:
-    pool = NodePool(group_plane.api, f"whole-{stack.mode}", 2, cpu="4")
+    pool = new_pool(f"whole-{stack.mode}", 2, cpu="4", api=group_plane.api)
     pool.enable_rdma(*pool.names)
     groups = new_groups(stack, pool)
     _fill(groups, pool)
@@ -60,14 +58,13 @@ def test_a_pod_takes_the_place_of_a_whole_group_where_filter_accepts_each_of_its
     assert _urgent(groups) in pool.names
     _until_left(groups, {"urgent-00"})
     assert _abstained(stack) > abstained
-    pool.delete()
 
 
 def test_of_a_group_only_the_members_on_the_pods_node_go_where_filter_rejects_a_candidate(
-    group_plane: ControlPlane, stack: Stack, new_groups: NewPodGroups
+    group_plane: ControlPlane, stack: Stack, new_groups: NewPodGroups, new_pool: NewPool
 ) -> None:
     """No answer can name the others. The pods of the node that filter rejects stay."""
-    pool = NodePool(group_plane.api, f"part-{stack.mode}", 3, cpu="4")
+    pool = new_pool(f"part-{stack.mode}", 3, cpu="4", api=group_plane.api)
     pool.enable_rdma(*pool.names[:2])
     groups = new_groups(stack, pool)
     where = _fill(groups, pool)
@@ -76,14 +73,13 @@ def test_of_a_group_only_the_members_on_the_pods_node_go_where_filter_rejects_a_
     staying = {name for name, on in where.items() if on != node}
     _until_left(groups, {"urgent-00", *cheap, *staying})
     assert len(staying) == 2
-    pool.delete()
 
 
 def test_a_group_evicts_pods_only_on_nodes_that_a_label_filter_accepts(
-    group_plane: ControlPlane, stack: Stack, new_groups: NewPodGroups
+    group_plane: ControlPlane, stack: Stack, new_groups: NewPodGroups, new_pool: NewPool
 ) -> None:
     """kube-scheduler asks filter about the group in a dry run, and never calls preempt for it."""
-    pool = NodePool(group_plane.api, f"gang-{stack.mode}", 4, cpu="4")
+    pool = new_pool(f"gang-{stack.mode}", 4, cpu="4", api=group_plane.api)
     pool.enable_rdma(*pool.names[1:3])
     groups = new_groups(stack, pool)
     groups.workload.fill(4, "e2e-low")
@@ -96,14 +92,13 @@ def test_a_group_evicts_pods_only_on_nodes_that_a_label_filter_accepts(
     _until_left(groups, {*names, *staying})
     assert len(staying) == 8
     assert stack.calls("preempt") == calls
-    pool.delete()
 
 
 def test_no_member_of_a_group_is_evicted_where_filter_would_reject_each_of_its_nodes(
-    group_plane: ControlPlane, stack: Stack, new_groups: NewPodGroups
+    group_plane: ControlPlane, stack: Stack, new_groups: NewPodGroups, new_pool: NewPool
 ) -> None:
     """The only node that filter accepts is full of pods of the same priority."""
-    pool = NodePool(group_plane.api, f"trap-{stack.mode}", 3, cpu="4")
+    pool = new_pool(f"trap-{stack.mode}", 3, cpu="4", api=group_plane.api)
     groups = new_groups(stack, pool)
     pool.enable_rdma(pool.names[2])
     groups.workload.fill(1, "e2e-high", HIGH_COMM)
@@ -114,4 +109,3 @@ def test_no_member_of_a_group_is_evicted_where_filter_would_reject_each_of_its_n
     until(lambda: stack.calls("preempt") > calls, "kube-scheduler has called preempt")
     assert "nominatedNodeName" not in groups.workload.pods()[name]["status"]
     assert before.items() <= groups.workload.uids().items()
-    pool.delete()

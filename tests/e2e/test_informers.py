@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-import httpx
 import pytest
 
 from .controlplane import ControlPlane
 from .kubeapi import Api, NodePool, Object
-from .stack import PLUGIN_FOLDER, Mode, Stack, grant_needed, profile
+from .manifests import any_kind, define, serves
+from .stack import Mode, NewStack, Stack, grant_needed, profile
 from .workbench import until
 from .workload import NewWorkload
 
@@ -16,43 +16,12 @@ RESOURCE = f"{GROUP}/v1alpha1/podgroups"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-def definition() -> Object:
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {
-        "name": "v1alpha1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema},
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"podgroups.{GROUP}"},
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup"},
-            "versions": [version],
-        },
-    }
-
-
-def define(api: Api) -> None:
-    api.call("POST", CRDS, definition())
-    until(lambda: is_served(api), "the PodGroups are served")
-
-
-def is_served(api: Api) -> bool:
-    try:
-        api.items(f"/apis/{RESOURCE}")
-    except httpx.HTTPStatusError:
-        return False
-    return True
+DEFINITION = any_kind(GROUP, "v1alpha1", "PodGroup", "Namespaced")
 
 
 def undefine(api: Api) -> None:
     api.call("DELETE", f"{CRDS}/podgroups.{GROUP}")
-    until(lambda: not is_served(api), "the PodGroups are served no more")
+    until(lambda: not serves(api, f"/apis/{RESOURCE}"), "the PodGroups are served no more")
 
 
 def groups_path(namespace: str) -> str:
@@ -76,21 +45,18 @@ def api(breakable_plane: ControlPlane) -> Api:
 
 
 @pytest.fixture(scope="module")
-def stack(breakable_plane: ControlPlane) -> Iterator[Stack]:
+def stack(breakable_plane: ControlPlane, new_stack: NewStack) -> Stack:
     api = breakable_plane.api
-    define(api)
+    define(api, DEFINITION)
     wanted = profile("informed", "Informed")
     grant_needed(breakable_plane, wanted, ["informed:Informed"])
-    running = Stack(
-        breakable_plane,
+    return new_stack(
         "informed",
-        Mode(names=True, binds=True),
+        Mode(binds=True),
+        plane=breakable_plane,
         profile=wanted,
         out_of_tree=["informed:Informed"],
-        python_path=[PLUGIN_FOLDER],
     )
-    yield running
-    running.close()
 
 
 @pytest.fixture(scope="module")
@@ -104,11 +70,6 @@ def pool(breakable_plane: ControlPlane, stack: Stack) -> Iterator[NodePool]:
 def events_of(api: Api, namespace: str, reason: str) -> list[Object]:
     found = api.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
     return [each for each in found if each.get("reason") == reason]
-
-
-def sees(stack: Stack, pool: NodePool, name: str) -> bool:
-    """Return whether the plugin finds a PodGroup of the namespace default."""
-    return stack.kept(pool.names, {"group": name}) == pool.names
 
 
 def test_a_definition_that_appears_after_the_start_begins_to_work(
@@ -130,7 +91,7 @@ def test_a_definition_that_appears_after_the_start_begins_to_work(
     assert counts.total("kubextend_reflector_synced", resource=RESOURCE) == 0
     assert counts.total("kubextend_reflector_failures_total", resource=RESOURCE) > 0
     assert counts.total("kubextend_reflector_synced", resource="persistentvolumeclaims") == 1
-    define(api)
+    define(api, DEFINITION)
     until(stack.is_ready, "kubextend reads the PodGroups")
     until(lambda: "the PodGroup is missing" in workload.why_pending(pod), "the plugin judges")
     until(lambda: events_of(api, workload.namespace, "NoPodGroup"), "the plugin's Event is written")
@@ -183,21 +144,3 @@ def test_a_binding_carries_the_annotations_and_events_are_counted(
         return len(counts) == 1 and counts[0] >= 3
 
     until(counted, "equal Events are one Event with a count")
-
-
-def test_a_restart_of_kube_apiserver_leaves_no_ghost(
-    stack: Stack, pool: NodePool, breakable_plane: ControlPlane
-) -> None:
-    api = breakable_plane.api
-    for name in ("stays", "ghost"):
-        put_group(api, "default", name)
-        until(lambda: sees(stack, pool, name), "the PodGroup is known")  # noqa: B023
-    with breakable_plane.second_server() as other, breakable_plane.without_server():
-        # kubextend watches the server that is gone.
-        other.call("DELETE", f"{groups_path('default')}/ghost")
-        put_group(other, "default", "new")
-        assert sees(stack, pool, "ghost")
-        assert sees(stack, pool, "stays")
-    until(lambda: sees(stack, pool, "new"), "the watch goes on")
-    assert not sees(stack, pool, "ghost")
-    assert sees(stack, pool, "stays")

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from tests.trials.harness import Report
 from tests.trials.leader_changes import Changes
+from tests.trials.replicas import KINDS, Replicas
 
 from .controlplane import ControlPlane
-from .replicas import KINDS, Replicas
 
 PODS = 60
 

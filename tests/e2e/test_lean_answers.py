@@ -5,34 +5,32 @@ Each test does the same with two kubextends that differ in extender.lastFilter a
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
 import pytest
-import yaml
 
 from .controlplane import ControlPlane
-from .kubeapi import MERGE, POOL_LABEL, RDMA_LABEL, Api, NodePool, Object, node, pod
+from .kubeapi import MERGE, POOL_LABEL, RDMA_LABEL, Api, NodePool, Object, gated, node, pod
 from .stack import (
     BACKOFF,
     HIGH_COMM,
     LABEL_MATCH,
     NO_RDMA,
     PLUGINS,
-    Mode,
+    NewStack,
     Scheduler,
     Stack,
     profile,
     refused_kubextend,
-    run_kubextend,
+    scheduler_configuration,
 )
 from .workbench import until
 from .workload import NewWorkload, Workload
 
-Extenders = Callable[[list[Object]], list[Object]]
 ANSWERS = {"told": False, "lean": True}
 # The orders in which two extenders are called.
 ORDERS = ("alone", "last", "first")
@@ -45,61 +43,31 @@ GATE = "e2e.kubextend.dev/lean"
 
 
 @pytest.fixture(scope="module")
-def stacks(control_plane: ControlPlane) -> Iterator[Mapping[str, Stack]]:
-    """Run a kubextend for told answers and one for lean ones, without kube-schedulers."""
+def stacks(control_plane: ControlPlane, new_stack: NewStack) -> Iterator[Mapping[str, Stack]]:
+    """Run a kubextend for told answers and one for lean ones, each with a kube-scheduler."""
     running = {}
-    for answers, lean in ANSWERS.items():
-        profiles = [
-            profile(f"{answers}-{order}", *PLUGINS, LabelMatch=LABEL_MATCH) for order in ORDERS
-        ]
-        running[answers] = Stack(
-            control_plane,
-            f"answers-{answers}",
-            Mode(names=True),
-            profile=profiles[0],
-            more_profiles=profiles[1:],
-            extender={"lastFilter": lean},
-            scheduler=False,
-        )
-    yield running
-    for stack in running.values():
-        stack.close()
+    with ExitStack() as schedulers:
+        for answers, lean in ANSWERS.items():
+            names = [f"{answers}-{order}" for order in ORDERS]
+            first, *more = (profile(name, *PLUGINS, LabelMatch=LABEL_MATCH) for name in names)
+            stack = new_stack(
+                f"answers-{answers}",
+                profile=first,
+                more_profiles=more,
+                extender={"lastFilter": lean},
+                scheduler=False,
+            )
+            config = scheduler_of(control_plane, stack, names[0])
+            schedulers.enter_context(Scheduler(control_plane, names[0], config))
+            running[answers] = stack
+        yield running
 
 
-@pytest.fixture(scope="module", autouse=True)
-def schedulers(control_plane: ControlPlane, stacks: Mapping[str, Stack]) -> Iterator[None]:
-    """Run a kube-scheduler for each kubextend, which is its only extender."""
-    started = [
-        started_scheduler(control_plane, stack, f"{answers}-alone")[0]
-        for answers, stack in stacks.items()
-    ]
-    yield
-    for scheduler in started:
-        scheduler.close()
-
-
-def started_scheduler(
-    plane: ControlPlane,
-    stack: Stack,
-    name: str,
-    extenders: Extenders = lambda ours: ours,
-) -> tuple[Scheduler, Path]:
-    """Start a kube-scheduler for one profile; return it with the file of its configuration."""
-    kubeconfig = plane.kubeconfig("system:kube-scheduler")
-    written = run_kubextend(
-        "scheduler-config",
-        "--config",
-        stack.config,
-        "--kubeconfig",
-        kubeconfig,
-        "--no-leader-elect",
-    )
-    configuration = yaml.safe_load(written)
-    configuration["profiles"] = [{"schedulerName": name}]
-    configuration["extenders"] = extenders(configuration["extenders"])
-    file = plane.bench.folder / f"{name}.json"
-    file.write_text(json.dumps({**configuration, **BACKOFF}))
-    return Scheduler(plane, name, file), file
+def scheduler_of(plane: ControlPlane, stack: Stack, name: str, *before: Object) -> Object:
+    """Return kube-scheduler's configuration for one profile, with extenders before kubextend."""
+    written = scheduler_configuration(plane, stack.config)
+    extenders = [*before, *written["extenders"]]
+    return {**written, **BACKOFF, "profiles": [{"schedulerName": name}], "extenders": extenders}
 
 
 def both(
@@ -110,41 +78,20 @@ def both(
     }
 
 
-def test_rejected_nodes_are_left_out_only_where_it_is_declared_and_a_node_passes(
-    api: Api, stacks: Mapping[str, Stack]
-) -> None:
-    pool = NodePool(api, "lean-wire", 3, born_with=(RDMA_LABEL, "true", [1]))
-    for stack in stacks.values():
-        until(lambda stack=stack: stack.kept(pool.names) == pool.names, "the nodes are seen")
-    metadata = {"name": "p", "namespace": "default", "uid": "u", "labels": HIGH_COMM}
-    said = {}
-    for names in (pool.names, [pool.names[0], pool.names[2]]):
-        for answers, stack in stacks.items():
-            asking = {"metadata": metadata, "spec": {"schedulerName": f"{answers}-alone"}}
-            request = {"Pod": asking, "Nodes": None, "NodeNames": names}
-            said[len(names), answers] = stack.post("filter", request)
-    rejected = dict.fromkeys([pool.names[0], pool.names[2]], NO_RDMA)
-    assert said[3, "told"]["FailedAndUnresolvableNodes"] == rejected
-    left_out = {"FailedNodes": None, "FailedAndUnresolvableNodes": None}
-    assert said[3, "lean"] == said[3, "told"] | left_out
-    assert said[2, "lean"] == said[2, "told"]
-    assert said[2, "lean"]["FailedAndUnresolvableNodes"] == rejected
-    pool.delete()
-
-
 def test_pods_spread_over_equal_nodes_as_with_told_answers(
     api: Api, stacks: Mapping[str, Stack], new_workload: NewWorkload
 ) -> None:
     """A pool of 100 nodes, of which 40 pass: so large that pods on them change no score."""
     names = [f"equal-{number:03}" for number in range(EQUAL + REJECTED)]
-    manifests = [node(name, {POOL_LABEL: "equal"}, cpu="100000", pods=5000) for name in names]
-    for each in manifests:
-        each["status"]["allocatable"] |= {"memory": "1Pi"}
-        each["status"]["capacity"] |= {"memory": "1Pi"}
     passing = names[: 2 * EQUAL : 2]
+    labels = {True: {RDMA_LABEL: "true"}, False: {}}
+    manifests = [
+        node(name, {POOL_LABEL: "equal", **labels[name in passing]}, cpu="100000", pods=5000)
+        for name in names
+    ]
     for each in manifests:
-        if each["metadata"]["name"] in passing:
-            each["metadata"]["labels"][RDMA_LABEL] = "true"
+        for of in ("allocatable", "capacity"):
+            each["status"][of] = {**each["status"][of], "memory": "1Pi"}
     api.create_nodes(manifests)
     pool = NodePool(api, "equal", 0)
     workloads = both(stacks, pool, new_workload)
@@ -219,8 +166,7 @@ def test_a_pod_that_may_not_run_on_its_nominated_node_goes_to_another(
     for answers, workload in both(stacks, pool, new_workload).items():
         alone = asked_about_one(stacks[answers])
         waits = pod("nominated", workload.scheduler, pool.name, HIGH_COMM)
-        waits["spec"]["schedulingGates"] = [{"name": GATE}]
-        api.create_pods(workload.namespace, [waits])
+        api.create_pods(workload.namespace, [gated(waits, GATE)])
         path = f"/api/v1/namespaces/{workload.namespace}/pods/nominated"
         nominated = {"status": {"nominatedNodeName": pool.names[0]}}
         api.call("PATCH", f"{path}/status", nominated, MERGE)
@@ -263,8 +209,7 @@ def other_extender(plane: ControlPlane, rejected: set[str]) -> Iterator[Object]:
 
 
 @pytest.mark.parametrize(
-    ("answers", "order"),
-    [("told", "last"), ("lean", "last"), ("told", "first"), ("lean", "first")],
+    ("answers", "order"), [("told", "first"), ("lean", "last"), ("lean", "first")]
 )
 def test_beside_another_extender_reasons_are_lost_only_where_check_refuses_the_declaration(
     answers: str,
@@ -272,6 +217,7 @@ def test_beside_another_extender_reasons_are_lost_only_where_check_refuses_the_d
     control_plane: ControlPlane,
     stacks: Mapping[str, Stack],
     new_workload: NewWorkload,
+    tmp_path: Path,
 ) -> None:
     """Where kubextend's entry comes first, it does so as kube-scheduler moves ignorable ones back.
 
@@ -281,25 +227,24 @@ def test_beside_another_extender_reasons_are_lost_only_where_check_refuses_the_d
     pool = NodePool(control_plane.api, name, 6, born_with=(RDMA_LABEL, "true", [1, 2]))
     with other_extender(control_plane, {pool.names[1]}) as other:
         other["ignorable"] = order == "first"
-        scheduler, file = started_scheduler(control_plane, stack, name, lambda ours: [other, *ours])
-        workload = new_workload(stack, pool, name)
-        fit = workload.create("fits", 20, HIGH_COMM)
-        assert set(workload.until_placed(fit).values()) == {pool.names[2]}
-        there = {RDMA_LABEL: "true", "kubernetes.io/hostname": pool.names[1]}
-        (lone,) = workload.create("lone", 1, HIGH_COMM, node_labels=there)
-        assert f"1 {OTHER_REASON}" in workload.until_pending(lone)
-        control_plane.api.label_node(pool.names[2], {POOL_LABEL: "elsewhere"})
-        (nowhere,) = workload.create("nowhere", 1, HIGH_COMM)
-        message = workload.until_pending(nowhere)
-        assert f"1 {OTHER_REASON}" in message
-        wrong = (answers, order) == ("lean", "first")
-        assert (f"4 {NO_RDMA}" in message) != wrong
-        if wrong:
-            said = refused_kubextend("check", stack.config, "--scheduler", file)
-            assert f"kube-scheduler calls {other['urlPrefix']} after kubextend" in said
-        elif answers == "lean":
-            said = refused_kubextend("check", stack.config, "--scheduler", file)
-            assert "lastFilter" not in said
-        scheduler.close()
+        config = scheduler_of(control_plane, stack, name, other)
+        with Scheduler(control_plane, name, config):
+            workload = new_workload(stack, pool, name)
+            fit = workload.create("fits", 20, HIGH_COMM)
+            assert set(workload.until_placed(fit).values()) == {pool.names[2]}
+            there = {RDMA_LABEL: "true", "kubernetes.io/hostname": pool.names[1]}
+            (lone,) = workload.create("lone", 1, HIGH_COMM, node_labels=there)
+            assert f"1 {OTHER_REASON}" in workload.until_pending(lone)
+            control_plane.api.label_node(pool.names[2], {POOL_LABEL: "elsewhere"})
+            (nowhere,) = workload.create("nowhere", 1, HIGH_COMM)
+            message = workload.until_pending(nowhere)
+    assert f"1 {OTHER_REASON}" in message
+    wrong = (answers, order) == ("lean", "first")
+    assert (f"4 {NO_RDMA}" in message) != wrong
+    file = tmp_path / "kube-scheduler.json"
+    file.write_text(json.dumps(config))
+    said = refused_kubextend("check", stack.config, "--scheduler", file)
+    called_after = f"kube-scheduler calls {other['urlPrefix']} after kubextend"
+    assert (called_after in said) is wrong
     control_plane.api.delete_node(pool.names[2])
     pool.delete()

@@ -6,7 +6,7 @@ import pytest
 
 from .controlplane import ControlPlane
 from .kubeapi import POOL_LABEL, RDMA_LABEL, NodePool, node
-from .stack import HIGH_COMM, Mode, Stack
+from .stack import HIGH_COMM, NewStack, Stack
 from .workbench import until
 
 NODES = 5000
@@ -23,11 +23,9 @@ def pool(plane: ControlPlane) -> NodePool:
 
 
 @pytest.fixture(scope="module")
-def stack(plane: ControlPlane, pool: NodePool) -> Iterator[Stack]:
+def stack(plane: ControlPlane, pool: NodePool, new_stack: NewStack) -> Stack:
     assert len(pool.names) == NODES, "they are there when kubextend starts"
-    running = Stack(plane, "node-cache", Mode(names=True), scheduler=False)
-    yield running
-    running.close()
+    return new_stack("node-cache", plane=plane, scheduler=False)
 
 
 def known(stack: Stack) -> int:

@@ -1,13 +1,12 @@
 """kubextend behind a kube-scheduler of its own, beside the one that the cluster has."""
 
-import json
 from collections.abc import Iterator
 
 import pytest
 
 from .controlplane import ControlPlane
-from .kubeapi import NodePool
-from .stack import Mode, Scheduler, Stack
+from .kubeapi import NewPool
+from .stack import Mode, NewStack, Scheduler, Stack, default_configuration
 from .workbench import until
 from .workload import NewWorkload
 
@@ -17,35 +16,21 @@ PODS = 5
 @pytest.fixture(scope="module")
 def default_scheduler(control_plane: ControlPlane) -> Iterator[Scheduler]:
     """A kube-scheduler that knows of no extender."""
-    config = control_plane.bench.folder / "default-scheduler.yaml"
-    kubeconfig = control_plane.kubeconfig("system:kube-scheduler")
-    content = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(kubeconfig)},
-        "leaderElection": {"leaderElect": False},
-    }
-    config.write_text(json.dumps(content))
-    running = Scheduler(control_plane, "default", config)
-    yield running
-    running.close()
+    config = default_configuration(control_plane, leaderElection={"leaderElect": False})
+    with Scheduler(control_plane, "default", config) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
-def stack(control_plane: ControlPlane) -> Iterator[Stack]:
-    running = Stack(control_plane, "own-scheduler", Mode(names=True, binds=True))
-    yield running
-    running.close()
+def stack(new_stack: NewStack) -> Stack:
+    return new_stack("own-scheduler", Mode(names=True, binds=True))
 
 
 def test_while_kubextend_is_dead_other_pods_are_bound_and_ours_wait_for_it(
-    stack: Stack,
-    default_scheduler: Scheduler,
-    control_plane: ControlPlane,
-    new_workload: NewWorkload,
+    stack: Stack, default_scheduler: Scheduler, new_pool: NewPool, new_workload: NewWorkload
 ) -> None:
     assert default_scheduler.get("/readyz").is_success
-    pool = NodePool(control_plane.api, "own-scheduler", 3)
+    pool = new_pool("own-scheduler", 3)
     ours, others = new_workload(stack, pool), new_workload(stack, pool, "default-scheduler")
     ours.until_placed(ours.create("before", PODS))
     stack.kill_kubextend()
@@ -59,4 +44,3 @@ def test_while_kubextend_is_dead_other_pods_are_bound_and_ours_wait_for_it(
     stack.start_kubextend()
     until(stack.is_ready, "kubextend is back")
     ours.until_placed(waiting)
-    pool.delete()

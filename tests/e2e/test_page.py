@@ -13,9 +13,8 @@ import pytest
 from browser import Browser
 from decision_page import SIGNED_IN, open_pod, sign_in, step, table, text
 
-from .controlplane import ControlPlane
-from .kubeapi import Api, NodePool, Object, pod
-from .stack import HIGH_COMM, PLUGIN_FOLDER, Mode, Stack, profile
+from .kubeapi import Api, NewPool, Object, pod
+from .stack import HIGH_COMM, Mode, NewStack, Stack, profile
 from .workbench import until
 
 TOKEN = "reads-and-decides-nothing"
@@ -27,33 +26,24 @@ RULES = {"scores": [{"podSelector": "likes", "nodeSelector": "liked=yes", "score
 
 
 @pytest.fixture
-def pool(api: Api) -> Iterator[NodePool]:
-    pool = NodePool(api, "page", NODES)
+def stack(new_pool: NewPool, new_stack: NewStack, api: Api, tmp_path: Path) -> Stack:
+    """Run a kubextend with nodes, of which pods like one."""
+    pool = new_pool("page", NODES)
     api.label_node(pool.names[4], {"liked": "yes"})
-    yield pool
-    pool.delete()
-
-
-@pytest.fixture
-def stack(control_plane: ControlPlane, pool: NodePool, tmp_path: Path) -> Iterator[Stack]:
     token = tmp_path / "token"
     token.write_text(TOKEN)
-    stack = Stack(
-        control_plane,
+    return new_stack(
         "page",
-        Mode(names=True, binds=True),
+        Mode(binds=True),
         profile=profile("page", "HighCommPodFilter", "OnDemand", LabelMatch=RULES),
         out_of_tree=["on_demand:OnDemand"],
-        python_path=[PLUGIN_FOLDER],
         extender={"permitMaxWait": "300s"},
         readers=token,
     )
-    yield stack
-    stack.close()
 
 
 @pytest.fixture
-def pods(api: Api, pool: NodePool) -> Iterator[list[Object]]:
+def pods(api: Api) -> Iterator[list[Object]]:
     """A pod that likes a node, one that no node fits, and one that Permit holds."""
     api.create_namespace(NAMESPACE)
     labels = {"likes": {"likes": "it"}, "no-rdma": HIGH_COMM, "held": {"at-permit": "waits"}}

@@ -8,11 +8,11 @@ import pytest
 
 from . import pod_groups
 from .controlplane import ControlPlane, NewControlPlane
-from .kubeapi import RDMA_LABEL, NodePool
+from .kubeapi import NewPool, NodePool
 from .plugins.seats import SEAT
 from .pod_groups import NewPodGroups, PodGroups
 from .recording import Recording
-from .stack import HIGH_COMM, PLUGIN_FOLDER, Mode, Stack, profile
+from .stack import Mode, Stack, profile
 from .versions import needs
 from .workbench import until
 from .workload import Workload
@@ -20,13 +20,6 @@ from .workload import Workload
 pytestmark = needs("PodGroup")
 
 SITS = {SEAT: "yes"}
-
-
-@pytest.fixture(scope="module")
-def label_stack(group_plane: ControlPlane) -> Iterator[Stack]:
-    running = Stack(group_plane, "groups-labels", Mode(names=True))
-    yield running
-    running.close()
 
 
 @pytest.fixture(scope="module")
@@ -44,40 +37,25 @@ def seats(plane: ControlPlane) -> Stack:
         Mode(names=True, binds=True),
         profile=profile("groups-seats", "Seats"),
         out_of_tree=["seats:Seats"],
-        python_path=[PLUGIN_FOLDER],
     )
 
 
-def test_a_gang_of_three_is_placed_on_the_node_that_a_label_filter_keeps(
-    group_plane: ControlPlane, label_stack: Stack, new_groups: NewPodGroups
-) -> None:
-    pool = NodePool(group_plane.api, "labelled", 4)
-    pool.enable_rdma(pool.names[1])
-    groups = new_groups(label_stack, pool)
-    groups.workload.until_both_know(pool.names[1], HIGH_COMM, RDMA_LABEL)
-    names = groups.gang("trio", 3, HIGH_COMM)
-    placed = groups.workload.until_placed(names)
-    assert set(placed.values()) == {pool.names[1]}
-    pool.delete()
-
-
 def test_a_gang_of_five_takes_the_five_seats_with_one_filter_call_for_each_member(
-    group_plane: ControlPlane, seat_stack: Stack, new_groups: NewPodGroups
+    group_plane: ControlPlane, seat_stack: Stack, new_groups: NewPodGroups, new_pool: NewPool
 ) -> None:
-    pool = NodePool(group_plane.api, "five", 5)
+    pool = new_pool("five", 5, api=group_plane.api)
     groups = new_groups(seat_stack, pool)
     calls = seat_stack.calls("filter")
     placed = groups.workload.until_placed(groups.gang("quintet", 5, SITS))
     assert sorted(placed.values()) == pool.names
     assert seat_stack.calls("filter") == calls + 5
     assert seat_stack.calls("prioritize") == 0
-    pool.delete()
 
 
 def test_a_pod_preempts_although_a_gang_that_never_fits_was_just_given_the_seat(
-    group_plane: ControlPlane, seat_stack: Stack, new_groups: NewPodGroups
+    group_plane: ControlPlane, seat_stack: Stack, new_groups: NewPodGroups, new_pool: NewPool
 ) -> None:
-    pool = NodePool(group_plane.api, "urgent", 1, cpu="1")
+    pool = new_pool("urgent", 1, cpu="1", api=group_plane.api)
     groups = new_groups(seat_stack, pool)
     workload = groups.workload
     workload.until_placed(workload.create("low", 1, cpu="900m", priority_class="e2e-low"))
@@ -86,31 +64,29 @@ def test_a_pod_preempts_although_a_gang_that_never_fits_was_just_given_the_seat(
     until(lambda: seat_stack.calls("filter") > calls, "the gang was tried again")
     urgent = workload.create("urgent", 1, SITS, cpu="800m", priority_class="e2e-high")
     assert workload.until_placed(urgent) == {urgent[0]: pool.names[0]}
-    pool.delete()
 
 
 def test_of_a_gang_of_six_for_five_seats_nobody_is_bound_until_there_is_a_sixth(
-    group_plane: ControlPlane, seat_stack: Stack, new_groups: NewPodGroups
+    group_plane: ControlPlane, seat_stack: Stack, new_groups: NewPodGroups, new_pool: NewPool
 ) -> None:
-    pool = NodePool(group_plane.api, "six", 5)
+    pool = new_pool("six", 5, api=group_plane.api)
     groups = new_groups(seat_stack, pool)
     calls, binds = seat_stack.calls("filter"), seat_stack.calls("bind")
     names = groups.gang("sextet", 6, SITS)
     until(lambda: seat_stack.calls("filter") >= calls + 18, "the gang was tried three times")
     assert groups.workload.placed() == {}
     assert seat_stack.calls("bind") == binds
-    sixth = NodePool(group_plane.api, "sixth", 1)
+    sixth = new_pool("sixth", 1, api=group_plane.api)
     group_plane.api.label_nodes(sixth.names, {"e2e.kubextend.dev/pool": pool.name})
     placed = groups.workload.until_placed(names)
     assert sorted(placed.values()) == sorted([*pool.names, *sixth.names])
     assert seat_stack.calls("bind") == binds + 6
-    pool.delete()
 
 
 def test_of_two_gangs_and_lone_pods_that_want_the_same_seats_no_gang_is_bound_in_part(
-    group_plane: ControlPlane, seat_stack: Stack, new_groups: NewPodGroups
+    group_plane: ControlPlane, seat_stack: Stack, new_groups: NewPodGroups, new_pool: NewPool
 ) -> None:
-    pool = NodePool(group_plane.api, "contested", 8)
+    pool = new_pool("contested", 8, api=group_plane.api)
     groups = new_groups(seat_stack, pool)
     gangs = [f"gang-{number}" for number in range(2)]
     for gang in gangs:
@@ -127,13 +103,12 @@ def test_of_two_gangs_and_lone_pods_that_want_the_same_seats_no_gang_is_bound_in
         groups.workload.delete(name)
     (loser,) = [gang for gang in gangs if gang != winner]
     groups.workload.until_placed(members[loser], 120.0)
-    pool.delete()
 
 
 def test_a_gang_gets_its_seats_after_a_dry_run_that_evicts_pods_without_a_seat(
-    group_plane: ControlPlane, seat_stack: Stack, new_groups: NewPodGroups
+    group_plane: ControlPlane, seat_stack: Stack, new_groups: NewPodGroups, new_pool: NewPool
 ) -> None:
-    pool = NodePool(group_plane.api, "evicting", 5, cpu="4")
+    pool = new_pool("evicting", 5, cpu="4", api=group_plane.api)
     groups = new_groups(seat_stack, pool)
     cheap = groups.workload.fill(5, "e2e-low")
     calls = seat_stack.calls("filter")
@@ -144,7 +119,6 @@ def test_a_gang_gets_its_seats_after_a_dry_run_that_evicts_pods_without_a_seat(
     assert len(left) == 15
     # The first attempt ends in kube-scheduler's own filters; then come the dry run and an attempt.
     assert seat_stack.calls("filter") <= calls + 3 * 5
-    pool.delete()
 
 
 def test_with_the_gates_off_again_the_pods_of_a_group_are_lone_pods(
@@ -180,7 +154,7 @@ ATTEMPTS = 10
 
 
 def test_a_member_that_bind_refuses_is_not_tried_more_often_than_a_lone_pod(
-    group_plane: ControlPlane, tmp_path: Path, new_groups: NewPodGroups
+    group_plane: ControlPlane, tmp_path: Path, new_groups: NewPodGroups, new_pool: NewPool
 ) -> None:
     recording = Recording(tmp_path / "calls")
     refusing = Stack(
@@ -189,9 +163,8 @@ def test_a_member_that_bind_refuses_is_not_tried_more_often_than_a_lone_pod(
         Mode(names=True),
         profile=profile("groups-refused", "Recorder", "Refuses", Recorder=recording.args),
         out_of_tree=["recorder:Recorder", "refuses:Refuses"],
-        python_path=[PLUGIN_FOLDER],
     )
-    pool = NodePool(group_plane.api, "refusing", 2)
+    pool = new_pool("refusing", 2, api=group_plane.api)
     groups = new_groups(refusing, pool)
     (member,) = groups.gang("alone", 1)
     (lone,) = groups.workload.create("lone", 1)
@@ -200,4 +173,3 @@ def test_a_member_that_bind_refuses_is_not_tried_more_often_than_a_lone_pod(
     assert 1 < tried[member] <= ATTEMPTS
     assert "nobody may" in groups.workload.why_pending(member)
     refusing.close()
-    pool.delete()

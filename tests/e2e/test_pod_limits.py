@@ -1,198 +1,250 @@
-"""The policy of each install limits every account with the roles of the install."""
+"""The policy of every install limits all accounts that have the roles of kubextend."""
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
 
-import httpx
 import pytest
 import yaml
 
 from .controlplane import USERS, ControlPlane, NewControlPlane
-from .kubeapi import STRATEGIC, Object, condition, node, placed_on
-from .manifests import DEPLOY, RBAC, apply
-from .stack import Scheduler
+from .kubeapi import STRATEGIC, Object, condition, gated, node, placed_on, pod
+from .manifests import DEPLOY, apply, grant
+from .queue_policies import GATE, gates
+from .stack import Scheduler, default_configuration
 from .workbench import until
 
 SYSTEM = "kubextend-system"
-PODS = "/api/v1/namespaces/default/pods"
-CONTAINER = {"name": "c", "image": "registry.invalid/none"}
-# Who runs kubextend in each install.
-ACCOUNTS = {
-    "service": f"system:serviceaccount:{SYSTEM}:kubextend",
-    "static-pod": "kubextend",
-    "second-scheduler": f"system:serviceaccount:{SYSTEM}:kubextend-scheduler",
-}
-OF_KUBE_SCHEDULER = "second-scheduler"
-OTHERS = ("somebody", "system:serviceaccount:elsewhere:another-name")
+PODS = f"/api/v1/namespaces/{SYSTEM}/pods"
+ACCOUNT = "system:serviceaccount:kubextend-system:"
+# Who runs kubextend behind a Service, in a pod with a kube-scheduler, and in a static pod; and
+# somebody else to whom the roles are bound.
+OWN, SHARED, USER = f"{ACCOUNT}kubextend", f"{ACCOUNT}kubextend-scheduler", "kubextend"
+ELSEWHERE = "system:serviceaccount:elsewhere:another-name"
+ACCOUNTS = (OWN, SHARED, USER, ELSEWHERE)
+LABEL = "kubextend.dev/leader"
+OTHER_GATE = "e2e.kubextend.dev/other"
+LIMITED = "of a pod kubextend may change nothing but this"
 
 
-class Install(NamedTuple):
-    """A control plane to which the files of one folder are applied, with a pod."""
-
-    place: str
-    plane: ControlPlane
-
-    def refusal(self, account: str, change: Object) -> str:
-        """Return why an account may not change the pod by its status; empty: it may."""
-        with self.plane.api_of(account) as api:
-            try:
-                api.call("PATCH", f"{PODS}/p/status", change, STRATEGIC, dryRun="All")
-            except httpx.HTTPStatusError as refused:
-                return str(refused)
-        return ""
-
-
-@pytest.fixture(scope="module", params=ACCOUNTS)
-def install(request: pytest.FixtureRequest, new_control_plane: NewControlPlane) -> Install:
-    """Apply the resources of a folder's kustomization.yaml, and bind its roles to others, too."""
-    plane, folder = new_control_plane(), DEPLOY / request.param
-    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
-    apply(plane.api, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
-    bindings = []
-    for name in kustomization["resources"]:
-        for manifest in yaml.safe_load_all((folder / name).read_text()):
-            apply(plane.api, manifest)
-            bindings += [manifest] if manifest["kind"] == "ClusterRoleBinding" else []
-    for binding in bindings:
-        others = [{"apiGroup": RBAC, "kind": "User", "name": name} for name in OTHERS]
-        name = f"{binding['metadata']['name']}-of-others"
-        apply(plane.api, binding | {"metadata": {"name": name}, "subjects": others})
-    plane.api.call("POST", PODS, {"metadata": {"name": "p"}, "spec": {"containers": [CONTAINER]}})
-    made = Install(request.param, plane)
-    label = {"metadata": {"labels": {"a": "b"}}}
-    for account in (ACCOUNTS[request.param], *OTHERS):
-        until(
-            lambda account=account: "kubextend-pods" in made.refusal(account, label),  # type: ignore[misc]
-            f"{account} is limited",
-        )
-    return made
+@pytest.fixture(scope="module")
+def plane(new_control_plane: NewControlPlane) -> ControlPlane:
+    """A control plane with the rights and the policy of every install, and with pods."""
+    plane = new_control_plane()
+    api = plane.api
+    apply(api, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
+    folders = ("static-pod", "second-scheduler", "service/leader", "queue", "service")
+    for folder in folders:
+        files = [DEPLOY / folder / "rbac.yaml"]
+        files += [DEPLOY / folder / "limits.yaml"] if folder == "service" else []
+        for file in files:
+            for manifest in yaml.safe_load_all(file.read_text()):
+                apply(api, manifest)
+    for role in ("kubextend", "kubextend-queue"):
+        grant(api, f"{role}-elsewhere", ELSEWHERE, role=role)
+    pods = [pod(name, "none", labels={"is": "kubextend"}) for name in ("own", "other")]
+    api.create_pods(SYSTEM, [*pods, gated(pod("p", "none"), OTHER_GATE, GATE)])
+    for account in ACCOUNTS:
+        until(lambda a=account: "denied" in refusal(plane, a, labelled("b", "a")), account)  # type: ignore[misc]
+    return plane
 
 
-def conditions(*found: Object, **status: object) -> Object:
-    return {"status": {"conditions": list(found), **status}}
+def refusal(plane: ControlPlane, account: str, change: Object, path: str = "p") -> str:
+    """Return why an account may not change a pod, or its status; empty: it may."""
+    with plane.api_of(account) as api:
+        return api.refusal("PATCH", f"{PODS}/{path}", change, STRATEGIC)
 
 
-def of_type(name: str, status: str = "True", reason: str = "E2E") -> Object:
-    return {"type": name, "status": status, "reason": reason}
+def labelled(value: str | None, label: str = LABEL) -> Object:
+    return {"metadata": {"labels": {label: value}}}
 
 
-MARK = of_type("PodScheduled", "False", "Unschedulable")
-LEFT = {
-    "a condition of kubextend": conditions(of_type("kubextend.dev/Queued")),
-    "the mark of a held pod": conditions(MARK),
-    "both": conditions(of_type("kubextend.dev/Queued"), MARK),
+def status(*conditions: Object, **fields: object) -> Object:
+    return {"status": {"conditions": [*conditions], **fields}}
+
+
+def of_type(name: str, **fields: str) -> Object:
+    return {"type": name, "status": "True", "reason": "E2E", **fields}
+
+
+def scheduled(**fields: str | None) -> Object:
+    """The mark of a held pod, with other fields of the condition in place of some."""
+    return {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", **fields}
+
+
+QUEUED = of_type("kubextend.dev/Queued")
+ALLOWED = {
+    "a condition of kubextend": status(QUEUED),
+    "the mark of a held pod": status(scheduled(message="held")),
+    "both": status(QUEUED, scheduled()),
 }
 OF_SCHEDULER = {
-    "an error of kube-scheduler": conditions(of_type("PodScheduled", "False", "SchedulerError")),
-    "a victim": conditions(of_type("DisruptionTarget")),
-    "a nomination": conditions(MARK, nominatedNodeName="n"),
+    "an error of kube-scheduler": status(scheduled(reason="SchedulerError")),
+    "a pod that is scheduled": status(scheduled(status="True", reason=None)),
+    "an unknown state": status(scheduled(status="Unknown")),
+    "no reason": status(scheduled(reason=None, message="m")),
+    "a victim": status(of_type("DisruptionTarget")),
+    "a nomination": status(scheduled(), nominatedNodeName="n"),
+    "no condition": {"status": {"conditions": [{"$patch": "delete", "type": "PodScheduled"}]}},
 }
-NEVER: dict[str, Object] = {
-    "a label": {"metadata": {"labels": {"a": "b"}}},
+METADATA: dict[str, Object] = {
+    "a label": labelled("b", "a"),
     "an annotation": {"metadata": {"annotations": {"a": "b"}}},
     "a finalizer": {"metadata": {"finalizers": ["a.example/b"]}},
+}
+_TERM = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+NEVER_SPEC: dict[str, Object] = {
+    **METADATA,
+    "the label of the leader": labelled("true"),
+    **{
+        name: {"spec": spec}
+        for name, spec in {
+            "a foreign gate": {"schedulingGates": [{"$patch": "delete", "name": OTHER_GATE}]},
+            "an image": {"containers": [{"name": "c", "image": "registry.invalid/evil"}]},
+            "a deadline": {"activeDeadlineSeconds": 1},
+            "a selector": {"nodeSelector": {"a": "b"}},
+            "a toleration": {"tolerations": [{"key": "a", "operator": "Exists"}]},
+            "an affinity": {
+                "affinity": {"nodeAffinity": {_PREFERRED: [{"weight": 1, "preference": _TERM}]}}
+            },
+        }.items()
+    },
+}
+NEVER_STATUS: dict[str, Object] = {
+    **METADATA,
     "a phase": {"status": {"phase": "Failed"}},
     "an address": {"status": {"podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}]}},
     "a message": {"status": {"message": "m"}},
+    "a reason": {"status": {"reason": "r"}},
     "a container": {
         "status": {"containerStatuses": [{"name": "c", "image": "i", "imageID": "", "ready": True}]}
     },
-    "readiness": conditions(of_type("Ready")),
-    "a condition of somebody": conditions(of_type("kubextend.developer/Ready")),
-    "a condition of kubextend, and a label": {
-        **conditions(of_type("kubextend.dev/Queued")),
-        "metadata": {"labels": {"a": "b"}},
-    },
+    "readiness": status(of_type("Ready")),
+    "the mark and readiness": status(scheduled(), of_type("Ready")),
+    "the mark and a phase": status(scheduled(), phase="Failed"),
+    "a condition of somebody": status(of_type("kubextend.developer/Ready")),
+    "a condition of kubextend, and a label": {**status(QUEUED), **labelled("b", "a")},
 }
+NEVER = [
+    *(pytest.param("p", change, id=name) for name, change in NEVER_SPEC.items()),
+    *(pytest.param("p/status", change, id=f"{n} by status") for n, change in NEVER_STATUS.items()),
+]
 
 
-@pytest.mark.parametrize("change", LEFT)
-def test_every_account_with_the_roles_of_an_install_may_write_what_kubextend_writes(
-    change: str, install: Install
+@pytest.mark.parametrize("before", [None, "SchedulerError"], ids=["never tried", "tried before"])
+@pytest.mark.parametrize("change", ALLOWED)
+def test_every_account_with_the_roles_writes_what_kubextend_writes(
+    change: str, before: str | None, plane: ControlPlane
 ) -> None:
-    for account in (ACCOUNTS[install.place], *OTHERS):
-        assert install.refusal(account, LEFT[change]) == ""
+    path = f"{PODS}/other/status"
+    if before:
+        tried = status(scheduled(reason=before, message="no node"))
+        plane.api.call("PATCH", path, tried, STRATEGIC)
+    for account in ACCOUNTS:
+        assert refusal(plane, account, ALLOWED[change], "other/status") == ""
 
 
-@pytest.mark.parametrize("change", NEVER)
-def test_every_account_with_the_roles_of_an_install_may_change_nothing_else_of_a_pod(
-    change: str, install: Install
+def test_every_account_with_the_roles_takes_off_the_gate_of_the_queue_and_no_other(
+    plane: ControlPlane,
 ) -> None:
-    for account in (ACCOUNTS[install.place], *OTHERS):
-        refused = install.refusal(account, NEVER[change])
-        assert "of a pod kubextend may change nothing but this" in refused
-    admin = install.plane.api
-    admin.call("PATCH", f"{PODS}/p/status", NEVER[change], STRATEGIC, dryRun="All")
+    off = {"spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
+    for account in ACCOUNTS:
+        with plane.api_of(account) as api:
+            patched = api.call("PATCH", f"{PODS}/p", off, STRATEGIC, dryRun="All")
+        assert gates(patched) == [OTHER_GATE]
+        assert LIMITED in refusal(plane, account, {**off, **labelled("b", "a")})
+
+
+@pytest.mark.parametrize(("path", "change"), NEVER)
+def test_every_account_with_the_roles_changes_nothing_else_of_a_pod_and_everybody_else_may(
+    path: str, change: Object, plane: ControlPlane
+) -> None:
+    for account in ACCOUNTS:
+        assert LIMITED in refusal(plane, account, change, path)
+    assert plane.api.refusal("PATCH", f"{PODS}/{path}", change, STRATEGIC) == ""
 
 
 @pytest.mark.parametrize("change", OF_SCHEDULER)
 def test_only_an_account_shared_with_a_kube_scheduler_writes_what_that_one_writes(
-    change: str, install: Install
+    change: str, plane: ControlPlane
 ) -> None:
-    for account in (ACCOUNTS[install.place], *OTHERS):
-        refused = install.refusal(account, OF_SCHEDULER[change])
-        assert (refused == "") is (install.place == OF_KUBE_SCHEDULER)
+    path = f"{PODS}/own/status"
+    plane.api.call("PATCH", path, status(scheduled(message="m")), STRATEGIC)
+    for account in ACCOUNTS:
+        refused = refusal(plane, account, OF_SCHEDULER[change], "own/status")
+        assert (LIMITED in refused) is (account != SHARED)
+    assert plane.api.refusal("PATCH", path, OF_SCHEDULER[change], STRATEGIC) == ""
 
 
-def test_others_who_may_write_the_status_of_pods_are_not_limited(install: Install) -> None:
-    """Not even if they may only patch it, or are called kubextend."""
-    for account in ("operator", "system:serviceaccount:tenant:kubextend"):
-        metadata = {"name": account.replace(":", "-")}
-        rule = {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]}
-        version = f"{RBAC}/v1"
-        role = {"apiVersion": version, "kind": "ClusterRole", "metadata": metadata, "rules": [rule]}
-        apply(install.plane.api, role)
-        binding = {
-            "apiVersion": version,
-            "kind": "ClusterRoleBinding",
-            "metadata": metadata,
-            "subjects": [{"apiGroup": RBAC, "kind": "User", "name": account}],
-            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": metadata["name"]},
-        }
-        apply(install.plane.api, binding)
-        for change in NEVER.values():
-            until(lambda a=account, c=change: not install.refusal(a, c), "it may")  # type: ignore[misc]
+def test_kubextend_sets_and_removes_the_label_of_the_leader_on_its_own_pod_alone(
+    plane: ControlPlane,
+) -> None:
+    with plane.api_of(OWN, "own") as own:
+        for value in ("true", None):
+            own.call("PATCH", f"{PODS}/own", labelled(value), STRATEGIC)
+        wrong = [
+            ("other", labelled("true")),
+            ("own", labelled("true", "app")),
+            ("own", labelled(None, "is")),
+            ("own/status", labelled("stolen", "app")),
+        ]
+        for path, change in wrong:
+            assert LABEL in own.refusal("PATCH", f"{PODS}/{path}", change, STRATEGIC)
+    # A token of no pod.
+    assert "denied request" in refusal(plane, OWN, labelled("true"), "own")
+
+
+def may(plane: ControlPlane, account: str, change: Object, path: str) -> bool:
+    with plane.api_of(account) as api:
+        return not api.refusal("PATCH", path, change, STRATEGIC)
+
+
+def test_others_who_may_change_pods_are_not_limited_whatever_they_are_called(
+    plane: ControlPlane,
+) -> None:
+    tenant, operator = "system:serviceaccount:tenant:kubextend", "operator"
+    plane.api.create_namespace("tenant")
+    plane.api.create_pods("tenant", [pod("p", "none")])
+    grant(plane.api, "tenant", tenant, role="cluster-admin", namespace="tenant")
+    rule = {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]}
+    grant(plane.api, operator, operator, [rule])
+    tenants = "/api/v1/namespaces/tenant/pods/p"
+    until(lambda: may(plane, tenant, labelled("mine", "app"), tenants), "the tenant may")
+    for change in NEVER_STATUS.values():
+        until(lambda c=change: may(plane, operator, c, f"{PODS}/p/status"), "it may")  # type: ignore[misc]
 
 
 @pytest.fixture
-def scheduler(install: Install, tmp_path: Path) -> Iterator[Scheduler]:
+def scheduler(plane: ControlPlane) -> Iterator[Scheduler]:
     """A kube-scheduler with the account that kubextend shares with it."""
-    plane = install.plane
-    kubeconfig = plane.kubeconfig_with(USERS["admin"][0], tmp_path / "kubeconfig")
-    as_shared = json.loads(kubeconfig.read_text())
-    as_shared["users"][0]["user"]["as"] = ACCOUNTS[OF_KUBE_SCHEDULER]
-    kubeconfig.write_text(json.dumps(as_shared))
-    file = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(kubeconfig)},
-        "leaderElection": {"leaderElect": False},
-        "profiles": [{"schedulerName": "limited"}],
-    }
-    path = tmp_path / "kube-scheduler.json"
-    path.write_text(json.dumps(file))
-    running = Scheduler(plane, "limited", path)
-    yield running
-    running.close()
+    file = plane.bench.folder / "shared.kubeconfig"
+    as_shared = json.loads(plane.kubeconfig_with(USERS["admin"][0], file).read_text())
+    as_shared["users"][0]["user"]["as"] = SHARED
+    file.write_text(json.dumps(as_shared))
+    config = default_configuration(
+        plane,
+        clientConnection={"kubeconfig": str(file)},
+        leaderElection={"leaderElect": False},
+        profiles=[{"schedulerName": "limited"}],
+    )
+    with Scheduler(plane, "limited", config) as running:
+        yield running
 
 
-@pytest.mark.parametrize("install", [OF_KUBE_SCHEDULER], indirect=True)
 def test_a_kube_scheduler_places_rejects_and_preempts_under_the_policy(
-    install: Install, scheduler: Scheduler
+    plane: ControlPlane, scheduler: Scheduler
 ) -> None:
-    api = install.plane.api
+    api = plane.api
     api.create_nodes([node("n", cpu="1")])
 
     def create(name: str, cpu: str, priority: str) -> None:
-        container = {**CONTAINER, "resources": {"requests": {"cpu": cpu}}}
-        spec = {"schedulerName": "limited", "priorityClassName": f"e2e-{priority}"}
-        pod = {"metadata": {"name": name}, "spec": {**spec, "containers": [container]}}
-        api.call("POST", PODS, pod)
+        # A victim that is deleted at once would show no condition.
+        made = pod(name, "limited", cpu=cpu, priority_class=f"e2e-{priority}")
+        made["spec"]["terminationGracePeriodSeconds"] = 30
+        api.create_pods("default", [made])
 
     def found(name: str) -> Object:
-        return api.call("GET", f"{PODS}/{name}")
+        return api.pod("default", name)
 
     create("victim", "1", "low")
     until(lambda: placed_on([found("victim")]), "the pod is placed")
@@ -202,6 +254,7 @@ def test_a_kube_scheduler_places_rejects_and_preempts_under_the_policy(
         "the pod that fits nowhere is told so",
     )
     create("urgent", "1", "high")
+
     until(lambda: found("urgent")["status"].get("nominatedNodeName") == "n", "it is nominated")
     assert condition(found("victim"), "DisruptionTarget")["reason"] == "PreemptionByScheduler"
     assert "denied request" not in scheduler.log()

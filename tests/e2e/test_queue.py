@@ -7,13 +7,25 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 import yaml
 
 from .controlplane import ControlPlane
-from .kubeapi import MERGE, POOL_LABEL, STRATEGIC, Api, NodePool, Object, condition, node, pod
+from .kubeapi import (
+    MERGE,
+    POOL_LABEL,
+    STRATEGIC,
+    Api,
+    NodePool,
+    Object,
+    condition,
+    gated,
+    node,
+    pod,
+)
 from .manifests import DEPLOY, QUEUE_SORT
 from .queue_policies import GATE, SCHEDULER, gates, install_queue
 from .queue_stack import LEASE, TAKE_OVER_S, QueueStack, forget_lease, queue_scheduler, sorted_by
@@ -27,12 +39,12 @@ from .queued_pods import (
     by_work,
     in_order,
     queued_pod,
-    with_gates,
 )
 from .stack import BACKOFF, run_kubextend
 from .workbench import until
 
 OTHER_GATE = "e2e.kubextend.dev/other"
+OTHERS: Object = {"schedulingGates": [{"name": OTHER_GATE}]}
 HIGH = "e2e-high"
 # Pods of the tests in which something happens in the middle, and how many at least come before.
 MANY, NARROW, FIRST = 120, 100, 20
@@ -40,14 +52,14 @@ OK, GATEWAY_TIMEOUT = 200, 504
 
 _numbers = itertools.count()
 NewPods = Callable[[NodePool], QueuedPods]
+NewQueue = Callable[..., QueueStack]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def scheduler(control_plane: ControlPlane) -> Iterator[None]:
     install_queue(control_plane)
-    running = queue_scheduler(control_plane, "queue", **BACKOFF)
-    yield
-    running.close()
+    with queue_scheduler(control_plane, "queue", **BACKOFF):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -100,38 +112,30 @@ def new_pods(api: Api) -> Iterator[NewPods]:
 
 
 @pytest.fixture
-def new_queue(control_plane: ControlPlane) -> Callable[..., QueueStack]:
-    """Start a kubextend that sorts by QOSSort."""
+def new_queue(control_plane: ControlPlane) -> NewQueue:
+    """Start a kubextend that sorts by QOSSort, or with another profile."""
 
-    def start(**queue: object) -> QueueStack:
+    def start(profile: Object | None = None, **queue: Any) -> QueueStack:
         name = f"queue-{next(_numbers)}"
-        return QueueStack(control_plane, name, sorted_by("QOSSort"), **queue)
+        return QueueStack(control_plane, name, profile or sorted_by("QOSSort"), **queue)
 
     return start
 
 
-NewQueue = Callable[..., QueueStack]
-
-
-@pytest.mark.parametrize(
-    ("plugin", "key"),
-    [pytest.param("QOSSort", by_qos), pytest.param("PrioritySort", by_priority)],
-    ids=["QOSSort", "PrioritySort"],
-)
+@pytest.mark.parametrize(("plugin", "key"), [("QOSSort", by_qos), ("PrioritySort", by_priority)])
 def test_pods_come_one_by_one_in_the_order_of_the_plugin_where_there_is_room_for_one(
-    plugin: str, key: Key, control_plane: ControlPlane, seat: NodePool, new_pods: NewPods
+    plugin: str, key: Key, seat: NodePool, new_pods: NewPods, new_queue: NewQueue
 ) -> None:
     pods = new_pods(seat)
     made = pods.create_mixed(48, seed=6, batches=3)
-    profile = sorted_by(plugin)
-    with QueueStack(control_plane, f"order-{next(_numbers)}", profile, strategy="StrictFIFO"):
+    with new_queue(sorted_by(plugin), strategy="StrictFIFO"):
         order = pods.run_one_at_a_time(len(made))
     assert sorted(order) == sorted(made)
     assert in_order(order, made, key)
 
 
 def test_pods_come_one_by_one_in_the_order_of_the_example_and_not_while_it_holds_them_back(
-    control_plane: ControlPlane, queue_sort: Path, seat: NodePool, new_pods: NewPods
+    queue_sort: Path, seat: NodePool, new_pods: NewPods, new_queue: NewQueue
 ) -> None:
     pods = new_pods(seat)
     endless = queued_pod("endless", seat.name, priority_class=HIGH)
@@ -140,10 +144,7 @@ def test_pods_come_one_by_one_in_the_order_of_the_example_and_not_while_it_holds
     made = pods.create_mixed(48, seed=9, batches=2)
     example = yaml.safe_load((QUEUE_SORT / "kubextend.yaml").read_text())
     profile = {**example["profiles"][0], "schedulerName": SCHEDULER}
-    path = [queue_sort]
-    with QueueStack(
-        control_plane, f"example-{next(_numbers)}", profile, python_path=path, **example["queue"]
-    ):
+    with new_queue(profile, stack={"python_path": [queue_sort]}, **example["queue"]):
         order = pods.run_one_at_a_time(len(made))
     assert sorted(order) == sorted(made)
     assert in_order(order, made, by_work)
@@ -173,45 +174,30 @@ def patched(control_plane: ControlPlane, pods: QueuedPods, *, killed: bool = Fal
     return Counter(e["objectRef"]["name"] for e in written if e["responseStatus"]["code"] == OK)
 
 
-def once_each(made: dict[str, Object]) -> Counter[str]:
-    return Counter(made.keys())
-
-
-def test_a_window_of_one_keeps_the_order_where_there_is_room_for_all(
-    control_plane: ControlPlane, room: NodePool, new_pods: NewPods, new_queue: NewQueue
+@pytest.mark.parametrize("window", [1, 20])
+def test_no_pod_comes_forward_by_more_than_the_window_where_there_is_room_for_all(
+    window: int,
+    control_plane: ControlPlane,
+    room: NodePool,
+    new_pods: NewPods,
+    new_queue: NewQueue,
 ) -> None:
     pods = new_pods(room)
-    made = pods.create_mixed(200, seed=1)
-    with new_queue():
-        pods.until_placed(len(made))
-    assert in_order(pods.bound_order(), made, by_qos)
-    assert patched(control_plane, pods) == once_each(made)
-
-
-def test_a_wider_window_lets_no_pod_forward_by_more_than_its_width(
-    control_plane: ControlPlane, room: NodePool, new_pods: NewPods, new_queue: NewQueue
-) -> None:
-    window = 20
-    pods = new_pods(room)
-    made = pods.create_mixed(200, seed=2)
+    made = pods.create_mixed(200, seed=window)
     with new_queue(window=window):
         pods.until_placed(len(made))
     keys = [by_qos(made[name]) for name in pods.bound_order()]
     # All but the others in the window that go before it were bound when it was released.
     forward = [sum(later < key for later in keys[at:]) for at, key in enumerate(keys)]
     assert max(forward) < window
-    assert patched(control_plane, pods) == once_each(made)
+    assert patched(control_plane, pods) == Counter(made.keys())
 
 
 def terminate(stack: QueueStack) -> None:
     assert stack.stop_kubextend() == 0
 
 
-def kill(stack: QueueStack) -> None:
-    stack.kill_kubextend()
-
-
-@pytest.mark.parametrize("end", [terminate, kill])
+@pytest.mark.parametrize("end", [terminate, QueueStack.kill_kubextend])
 def test_a_restart_in_the_middle_loses_no_pod_and_releases_none_twice(
     end: Callable[[QueueStack], None],
     control_plane: ControlPlane,
@@ -270,42 +256,37 @@ def test_a_replica_that_ends_in_good_order_hands_over_its_lease(
             terminate(first)
             assert api.call("GET", LEASE)["spec"]["holderIdentity"] != holder
             until(second.leads, "the second leads")
-            made = pods.create_mixed(5, seed=5)
-            pods.until_placed(len(made))
+            pods.until_placed(len(pods.create_mixed(5, seed=5)))
 
 
 def test_no_pod_is_lost_or_comes_out_of_order_while_kube_apiserver_is_away(
     breakable_plane: ControlPlane,
 ) -> None:
-    plane = breakable_plane
+    plane, name = breakable_plane, f"queue-away-{next(_numbers)}"
     install_queue(plane)
-    name = f"queue-away-{next(_numbers)}"
-    scheduler = queue_scheduler(plane, name, **BACKOFF)
     narrow = Narrow(plane.api)
     pods = QueuedPods(plane.api, name, narrow.pool)
     made = pods.create_mixed(MANY, seed=11)
-    with QueueStack(plane, name, sorted_by("QOSSort"), strategy="StrictFIFO") as queue:
+    with (
+        queue_scheduler(plane, name, **BACKOFF),
+        QueueStack(plane, name, sorted_by("QOSSort"), strategy="StrictFIFO") as queue,
+    ):
         pods.until_placed(FIRST)
         with plane.without_server():
-            until(lambda: failures(queue) > 0, "kubextend has noticed")
+            failures = "kubextend_reflector_failures_total"
+            until(lambda: queue.counts().total(failures) > 0, "kubextend has noticed")
         assert pods.gated(), "it went away in the middle"
         narrow.widen()
         pods.until_placed(len(made))
     pods.close()
     narrow.pool.delete()
-    scheduler.close()
     # Not by the bindings: of one whose answer was cut off kube-scheduler writes a failure into the
     # pod later, so the binding is not the last that happened to it.
     patches = plane.written(pods.namespace)
-    released = [e["objectRef"]["name"] for e in patches if e["responseStatus"].get("code") == 200]
+    released = [e["objectRef"]["name"] for e in patches if e["responseStatus"].get("code") == OK]
     order = list(dict.fromkeys(released))
     assert len(order) >= len(made) - 1, "the end of kube-apiserver cuts off one record at most"
     assert in_order(order, made, by_qos)
-
-
-def failures(queue: QueueStack) -> float:
-    """How often a list or a watch ended in an error."""
-    return queue.counts().total("kubextend_reflector_failures_total")
 
 
 def until_unschedulable(pods: QueuedPods, name: str) -> None:
@@ -313,12 +294,6 @@ def until_unschedulable(pods: QueuedPods, name: str) -> None:
         return condition(pods.all()[name], "PodScheduled").get("reason") == "Unschedulable"
 
     until(says, f"{name} is unschedulable")
-
-
-def create_with_head(pods: QueuedPods) -> dict[str, Object]:
-    """Create pods of which the first in order fits nowhere."""
-    head = queued_pod("head", "nowhere", qos="Guaranteed", priority_class=HIGH)
-    return pods.create([head, *(queued_pod(f"fits-{i}", pods.pool) for i in range(5))])
 
 
 # What kube-apiserver noted of who wrote which field is forgotten, and so the pod is smaller.
@@ -338,7 +313,7 @@ def unpatchable(api: Api, pods: QueuedPods, name: str) -> Iterator[None]:
 
 
 def create_unpatchable(api: Api, pods: QueuedPods, name: str) -> None:
-    made = with_gates(queued_pod(name, pods.pool, qos="Guaranteed"), brought_gates())
+    made = gated(queued_pod(name, pods.pool, qos="Guaranteed"), *brought_gates())
     made["metadata"] |= {"annotations": {"ballast": "z" * 2000}, **NOBODY_WROTE}
     for size in range(1_570_000, 1_568_000, -50):
         made["spec"]["containers"][0]["args"] = ["y" * size]
@@ -349,190 +324,112 @@ def create_unpatchable(api: Api, pods: QueuedPods, name: str) -> None:
     raise AssertionError(message)
 
 
-@pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
 def test_a_pod_that_cannot_be_patched_is_set_aside_and_named(
+    control_plane: ControlPlane, room: NodePool, new_pods: NewPods, new_queue: NewQueue
+) -> None:
+    pods, name = new_pods(room), "x" * 253
+    with (
+        unpatchable(control_plane.api, pods, name),
+        new_queue(strategy="StrictFIFO", maxHold="600s") as queue,
+    ):
+        until(lambda: queue.counts().total("kubextend_queue_pods", state="set_aside") == 1, "aside")
+        pods.create(queued_pod(f"neighbour-{i}", room.name) for i in range(5))
+        pods.until_placed(5)
+        assert pods.gated() == {name}
+        ask = ("queue", "--config", queue.config, "--kubeconfig", control_plane.kubeconfig("admin"))
+
+        def is_named() -> bool:
+            (row,) = (line for line in run_kubextend(*ask).splitlines() if name in line)
+            return row.endswith("etcdserver: request is too large")
+
+        until(is_named, "it is named with the reason")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "max_hold"),
+    [("StrictFIFO", "600s"), ("StrictFIFO", "2s"), ("BestEffortFIFO", "600s")],
+)
+def test_a_head_that_fits_nowhere_holds_up_the_others_with_strict_fifo_and_for_max_hold_alone(
     strategy: str,
+    max_hold: str,
     control_plane: ControlPlane,
     room: NodePool,
     new_pods: NewPods,
     new_queue: NewQueue,
 ) -> None:
     pods = new_pods(room)
-    name = "x" * 253
-    oversized = unpatchable(control_plane.api, pods, name)
-    with oversized, new_queue(strategy=strategy, maxHold="600s") as queue:
-        until(lambda: queue.counts().total("kubextend_queue_pods", state="set_aside") == 1, "aside")
-        pods.create(queued_pod(f"neighbour-{i}", room.name) for i in range(5))
-        pods.until_placed(5)
-        assert pods.gated() == {name}
-        kubeconfig = control_plane.kubeconfig("admin")
-        until(
-            lambda: is_shown(queue, kubeconfig, name, "etcdserver: request is too large"),
-            "it is named with the reason",
-        )
-
-
-def is_shown(queue: QueueStack, kubeconfig: Path, name: str, why: str) -> bool:
-    """Whether the command says of a pod why it is not released."""
-    shown = run_kubextend("queue", "--config", queue.config, "--kubeconfig", kubeconfig)
-    (row,) = (line for line in shown.splitlines() if name in line)
-    return row.endswith(why)
-
-
-def test_strict_fifo_waits_for_a_head_that_fits_nowhere(
-    room: NodePool, new_pods: NewPods, new_queue: NewQueue
-) -> None:
-    pods = new_pods(room)
-    made = create_with_head(pods)
-    with new_queue(strategy="StrictFIFO", maxHold="600s") as queue:
+    head = queued_pod("head", "nowhere", qos="Guaranteed", priority_class=HIGH)
+    made = pods.create([head, *(queued_pod(f"fits-{i}", pods.pool) for i in range(5))])
+    with new_queue(strategy=strategy, maxHold=max_hold) as queue:
         until_unschedulable(pods, "head")
-        made |= pods.create([queued_pod("latest", room.name)])
-        until(lambda: ready(queue) == len(made) - 1, "the queue has seen the latest")
-        assert pods.gated() == made.keys() - {"head"}
-        pods.delete("head")
+        if (strategy, max_hold) == ("StrictFIFO", "600s"):
+            made |= pods.create([queued_pod("latest", room.name)])
+
+            def has_seen_the_latest() -> bool:
+                ready = queue.counts().total("kubextend_queue_pods", state="ready")
+                return ready == len(made) - 1
+
+            until(has_seen_the_latest, "the queue has seen the latest")
+            assert pods.gated() == made.keys() - {"head"}
+            pods.delete("head")
         pods.until_placed(len(made) - 1)
-
-
-def ready(queue: QueueStack) -> float:
-    """How many pods wait for their turn."""
-    return queue.counts().total("kubextend_queue_pods", state="ready")
-
-
-def test_strict_fifo_waits_for_a_head_that_fits_nowhere_for_max_hold_and_no_longer(
-    control_plane: ControlPlane, room: NodePool, new_pods: NewPods, new_queue: NewQueue
-) -> None:
-    pods = new_pods(room)
-    made = create_with_head(pods)
-    with new_queue(strategy="StrictFIFO", maxHold="2s"):
-        pods.until_placed(len(made) - 1)
-        until_unschedulable(pods, "head")
-    head, after = (asked_at(e) for e in control_plane.written(pods.namespace)[:2])
-    # kubextend counts from the answer to the first.
-    assert (after - head).total_seconds() > 1.9
-
-
-def asked_at(event: Object) -> dt.datetime:
-    """When kube-apiserver was asked for a change."""
-    return dt.datetime.fromisoformat(event["requestReceivedTimestamp"])
-
-
-def test_best_effort_fifo_passes_a_head_that_fits_nowhere(
-    room: NodePool, new_pods: NewPods, new_queue: NewQueue
-) -> None:
-    pods = new_pods(room)
-    made = create_with_head(pods)
-    with new_queue(strategy="BestEffortFIFO"):
-        pods.until_placed(len(made) - 1)
-        until_unschedulable(pods, "head")
     assert "head" not in pods.placed()
+    if max_hold == "2s":
+        written = control_plane.written(pods.namespace)[:2]
+        first, second = (dt.datetime.fromisoformat(e["requestReceivedTimestamp"]) for e in written)
+        # kubextend counts from the answer to the first.
+        assert (second - first).total_seconds() > 1.9
 
 
-def test_a_pod_with_other_gates_is_passed_over_until_they_are_gone(
-    control_plane: ControlPlane, room: NodePool, new_pods: NewPods, new_queue: NewQueue
-) -> None:
-    pods = new_pods(room)
-    others = [{"name": OTHER_GATE}]
-    held = queued_pod("held", room.name, priority_class=HIGH, schedulingGates=others)
-    made = pods.create([held, *(queued_pod(f"free-{i}", room.name) for i in range(5))])
-    with new_queue(strategy="StrictFIFO"):
-        pods.until_placed(len(made) - 1)
-        assert gates(pods.all()["held"]) == [OTHER_GATE, GATE]
-        assert "held" not in patched(control_plane, pods)
-        pods.remove_gate("held", OTHER_GATE)
-        pods.until_placed(len(made))
-    assert patched(control_plane, pods) == once_each(made)
-
-
-def test_pods_without_the_gate_are_never_touched(
+def test_pods_without_the_gate_or_with_others_are_not_touched(
     control_plane: ControlPlane, api: Api, room: NodePool, new_pods: NewPods, new_queue: NewQueue
 ) -> None:
     pods = new_pods(room)
     namespace = api.create_namespace(f"never-queued-{next(_numbers)}")
-    others = [{"name": OTHER_GATE}]
     bystanders = [
         pod("of-another-scheduler", "nobody", room.name),
-        queued_pod("with-other-gates", room.name, schedulingGates=others),
+        queued_pod("with-other-gates", room.name, **OTHERS),
         queued_pod("unschedulable", "nowhere", priority_class=HIGH),
         queued_pod("not-queued", room.name),
     ]
     api.create_pods(namespace, bystanders)
     api.create_pods(pods.namespace, [pod("of-another-scheduler", "nobody", room.name)])
-    until(lambda: [p for p in api.pods(namespace) if "nodeName" in p["spec"]], "one is placed")
-    until(
-        lambda: (
-            condition(api.pod(namespace, "unschedulable"), "PodScheduled")["reason"]
-            == "Unschedulable"
-        ),
-        "kube-scheduler has tried the other",
-    )
+
+    def are_tried() -> bool:
+        tried = condition(api.pod(namespace, "unschedulable"), "PodScheduled").get("reason")
+        placed = "nodeName" in api.pod(namespace, "not-queued")["spec"]
+        return placed and tried == "Unschedulable"
+
+    until(are_tried, "kube-scheduler has tried the pods")
     before = [*api.pods(namespace), api.pod(pods.namespace, "of-another-scheduler")]
-    with new_queue():
-        made = pods.create_mixed(20, seed=7)
+    made = pods.create([queued_pod("held", room.name, priority_class=HIGH, **OTHERS)])
+    with new_queue(strategy="StrictFIFO"):
+        made |= pods.create_mixed(20, seed=7)
+        pods.until_placed(len(made) - 1)
+        assert gates(pods.all()["held"]) == [OTHER_GATE, GATE]
+        assert "held" not in patched(control_plane, pods)
+        # Whatever the first pods led to comes before what the last ones do.
+        pods.remove_gate("held", OTHER_GATE)
         pods.until_placed(len(made))
-        # Whatever the first pods led to comes before what the last one does.
-        made |= pods.create([queued_pod("last", room.name)])
-        pods.until_placed(len(made))
-    assert patched(control_plane, pods) == once_each(made)
+    assert patched(control_plane, pods) == Counter(made.keys())
     assert control_plane.written(namespace) == []
     after = [*api.pods(namespace), api.pod(pods.namespace, "of-another-scheduler")]
     api.delete_pods(namespace)
     assert after == before
 
 
-def test_kubextend_queue_shows_the_pods_in_their_order_and_why_they_wait(
-    control_plane: ControlPlane, room: NodePool, new_pods: NewPods, tmp_path: Path
-) -> None:
-    """Nobody has to run for that."""
-    pods = new_pods(room)
-    others = [{"name": OTHER_GATE}]
-    pods.create([queued_pod("two-gates", room.name, schedulingGates=others)])
-    made = pods.create_mixed(30, seed=10)
-    config = tmp_path / "kubextend.yaml"
-    document = {
-        "apiVersion": "kubextend.dev/v1alpha1",
-        "kind": "ExtenderConfiguration",
-        "cluster": {"kubeconfig": str(control_plane.kubeconfig("kubextend"))},
-        "profiles": [sorted_by("QOSSort")],
-    }
-    config.write_text(yaml.safe_dump(document))
-    rows = json.loads(run_kubextend("queue", "--config", config, "--output", "json"))
-    *waiting, held = [row for row in rows if row["pod"].startswith(f"{pods.namespace}/")]
-    names = [row["pod"].split("/")[1] for row in waiting]
-    assert sorted(names) == sorted(made)
-    assert in_order(names, made, by_qos)
-    assert [row["position"] for row in waiting] == list(range(1, len(made) + 1))
-    assert [row["qosClass"] for row in waiting] == [
-        made[name]["status"]["qosClass"] for name in names
-    ]
-    assert [row["priority"] for row in waiting] == [made[n]["spec"]["priority"] for n in names]
-    assert (held["pod"], held["position"]) == (f"{pods.namespace}/two-gates", None)
-    assert OTHER_GATE in held["why"]
-
-
-def test_kubextend_ungate_lets_all_pods_go_when_kubextend_is_gone(
-    control_plane: ControlPlane, room: NodePool, new_pods: NewPods
-) -> None:
-    pods = new_pods(room)
-    others = [{"name": OTHER_GATE}]
-    made = pods.create_mixed(30, seed=8)
-    made |= pods.create([queued_pod("two-gates", room.name, schedulingGates=others)])
-    kubeconfig = control_plane.kubeconfig("admin")
-    run_kubextend("ungate", "--kubeconfig", kubeconfig)
-    pods.until_placed(len(made) - 1)
-    assert gates(pods.all()["two-gates"]) == [OTHER_GATE]
-
-
-def test_the_patch_that_the_readme_gives_to_kubectl_takes_the_gate_off_and_no_other(
+def test_kubextend_ungate_and_the_patch_of_the_readme_take_the_gate_off_and_no_other(
     control_plane: ControlPlane, api: Api, room: NodePool, new_pods: NewPods
 ) -> None:
-    """What kubectl sends for ``patch pod NAME -p PATCH``."""
+    """No kubextend runs. The patch is sent as kubectl sends it."""
     readme = (DEPLOY / "queue" / "README.md").read_text()
-    (patch,) = {
-        part.split("'")[0]
-        for part in readme.split('kubectl -n "$namespace" patch pod "$pod" -p \'')[1:]
-    }
+    before, after = 'kubectl -n "$namespace" patch pod "$pod" -p \'', "'"
+    (patch,) = {part.split(after)[0] for part in readme.split(before)[1:]}
     pods = new_pods(room)
-    pods.create([queued_pod("two-gates", room.name, schedulingGates=[{"name": OTHER_GATE}])])
+    pods.create([queued_pod("two-gates", room.name, **OTHERS)])
     path = f"/api/v1/namespaces/{pods.namespace}/pods/two-gates"
-    patched = api.call("PATCH", path, json.loads(patch), STRATEGIC)
-    assert gates(patched) == [OTHER_GATE]
+    by_hand = api.call("PATCH", path, json.loads(patch), STRATEGIC, dryRun="All")
+    made = pods.create_mixed(30, seed=8)
+    run_kubextend("ungate", "--kubeconfig", control_plane.kubeconfig("admin"))
+    pods.until_placed(len(made))
+    assert gates(pods.all()["two-gates"]) == gates(by_hand) == [OTHER_GATE]

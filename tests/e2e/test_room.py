@@ -1,14 +1,12 @@
 """A Python filter that counts what a node's pods request, while hundreds of binds are under way."""
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .controlplane import ControlPlane
-from .kubeapi import NodePool
-from .stack import PLUGIN_FOLDER, Mode, Stack, profile
+from .kubeapi import NewPool
+from .stack import NewStack, Stack, profile
 from .workbench import until
 from .workload import NewWorkload
 
@@ -23,22 +21,17 @@ HELD_WITHIN_S = 200.0
 
 
 @pytest.fixture(scope="module")
-def stack(control_plane: ControlPlane) -> Iterator[Stack]:
+def stack(new_stack: NewStack) -> Stack:
     name = "room"
     args = {"limit_milli": CPU_MILLI + CPU_MILLI // 2, "timeout_s": PERMIT_TIMEOUT_S}
     room = profile(name, Room=args)
     room["plugins"]["multiPoint"]["enabled"] = [{"name": "Room", "weight": 15}]
-    running = Stack(
-        control_plane,
+    return new_stack(
         name,
-        Mode(names=True),
         profile=room,
         out_of_tree=["room:Room"],
-        python_path=[PLUGIN_FOLDER],
         extender={"permitMaxWait": "300s"},
     )
-    yield running
-    running.close()
 
 
 def binds_under_way(stack: Stack) -> int:
@@ -52,9 +45,9 @@ def status_of(pid: int, field: str) -> int:
 
 
 def test_no_two_pods_share_room_for_one_in_200_concurrent_binds(
-    stack: Stack, control_plane: ControlPlane, new_workload: NewWorkload
+    stack: Stack, new_pool: NewPool, new_workload: NewWorkload
 ) -> None:
-    pool = NodePool(control_plane.api, "room", NODES)
+    pool = new_pool("room", NODES)
     workload = new_workload(stack, pool)
     threads_before = status_of(stack.pid, "Threads")
     names = workload.create("roomy", NODES + TOO_MANY, cpu=f"{CPU_MILLI}m")
@@ -71,4 +64,3 @@ def test_no_two_pods_share_room_for_one_in_200_concurrent_binds(
     assert set(on_node.values()) == {1}
     assert set(workload.placed()) < set(names)
     assert threads_held - threads_before <= 40, "a pod that waits holds no thread"
-    pool.delete()

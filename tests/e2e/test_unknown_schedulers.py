@@ -1,34 +1,26 @@
 """A real kube-scheduler with a profile that kubextend's configuration does not name any more."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
-from .controlplane import ControlPlane
-from .kubeapi import NodePool
-from .stack import HIGH_COMM, NO_RDMA, Mode, Stack, profile
+from .kubeapi import NewPool
+from .stack import HIGH_COMM, NO_RDMA, NewStack, Stack, profile
 from .workbench import until
 from .workload import NewWorkload
 
 OTHER = "was-ours"
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["ignored-errors", "binds"])
-def stack(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[Stack]:
-    binds = bool(request.param)
-    name = f"unknown-{'binds' if binds else 'ignorable'}"
-    running = Stack(
-        control_plane,
-        name,
-        Mode(binds=binds),
-        profile=profile(name, "HighCommPodFilter"),
+@pytest.fixture(scope="module")
+def stack(new_stack: NewStack) -> Stack:
+    return new_stack(
+        "unknown",
+        profile=profile("unknown", "HighCommPodFilter"),
         more_profiles=[profile(OTHER, "HighCommPodFilter")],
         # An Error of kubextend would place the pod.
-        extender={"ignorable": not binds},
+        extender={"ignorable": True},
     )
-    yield running
-    running.close()
 
 
 def roll_out(stack: Stack, other: str, *passed: str) -> None:
@@ -42,9 +34,9 @@ def roll_out(stack: Stack, other: str, *passed: str) -> None:
 
 
 def test_pods_of_a_renamed_profile_stay_pending_until_their_scheduler_is_passed_through(
-    stack: Stack, control_plane: ControlPlane, new_workload: NewWorkload
+    stack: Stack, new_pool: NewPool, new_workload: NewWorkload
 ) -> None:
-    pool = NodePool(control_plane.api, stack.scheduler_name, 2)
+    pool = new_pool(stack.scheduler_name, 2)
     ours, others = new_workload(stack, pool), new_workload(stack, pool, OTHER)
     # The filter judges both before the change.
     (rejected,) = others.create("rejected", 1, HIGH_COMM)
@@ -66,4 +58,3 @@ def test_pods_of_a_renamed_profile_stay_pending_until_their_scheduler_is_passed_
     # Any pod that comes to a node makes kube-scheduler try the rejected ones again.
     ours.until_placed(ours.create("more", 1))
     others.until_placed([*new, rejected])
-    pool.delete()

@@ -14,7 +14,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from .controlplane import ROOT, ControlPlane
-from .kubeapi import POOL_LABEL, NodePool, Object, node, pod
+from .kubeapi import POOL_LABEL, NewPool, NodePool, Object, gated, node, pod
 from .pod_groups import PodGroups
 from .stack import Scheduler
 from .versions import KUBE, needs
@@ -105,20 +105,21 @@ def groups_of(plane: ControlPlane, pool: NodePool) -> PodGroups:
 
 @needs("PodGroup")
 def test_a_member_is_tried_again_without_backoff_after_a_refused_bind(
-    group_plane: ControlPlane,
+    group_plane: ControlPlane, new_pool: NewPool
 ) -> None:
-    pool = NodePool(group_plane.api, "upstream-bind", 1)
+    pool = new_pool("upstream-bind", 1, api=group_plane.api)
     groups = groups_of(group_plane, pool)
     with running(group_plane, "refused-bind") as report:
         groups.declare("basic", 0)
         groups.join("basic", 1)
         until(lambda: report.calls() > MANY, "the member is tried", TIMEOUT_S)
     groups.workload.close()
-    pool.delete()
 
 
-def test_a_lone_pod_waits_for_its_backoff_after_a_refused_bind(control_plane: ControlPlane) -> None:
-    pool = NodePool(control_plane.api, "upstream-lone", 1)
+def test_a_lone_pod_waits_for_its_backoff_after_a_refused_bind(
+    control_plane: ControlPlane, new_pool: NewPool
+) -> None:
+    pool = new_pool("upstream-lone", 1)
     workload = Workload(control_plane.api, pool.name, SCHEDULER, pool)
     with running(control_plane, "refused-bind") as report:
         began_s = time.monotonic()
@@ -128,20 +129,17 @@ def test_a_lone_pod_waits_for_its_backoff_after_a_refused_bind(control_plane: Co
         assert time.monotonic() - began_s >= sum(2**tries for tries in range(LONE))
         assert workload.placed() == {}, name
     workload.close()
-    pool.delete()
 
 
-def gated(name: str, pool: NodePool) -> Object:
-    waits = pod(name, SCHEDULER, pool.name)
-    waits["spec"]["schedulingGates"] = [{"name": "e2e.kubextend.dev/gate"}]
-    return waits
+def waiting(number: int, pool: NodePool) -> Object:
+    return gated(pod(f"gated-{number}", SCHEDULER, pool.name), "e2e.kubextend.dev/gate")
 
 
 @needs("PodGroup")
 def test_each_new_pod_wakes_all_rejected_pods_if_pod_groups_are_on(
-    group_plane: ControlPlane,
+    group_plane: ControlPlane, new_pool: NewPool
 ) -> None:
-    pool = NodePool(group_plane.api, "upstream-wake", 1)
+    pool = new_pool("upstream-wake", 1, api=group_plane.api)
     workload = Workload(group_plane.api, pool.name, SCHEDULER, pool)
     with running(group_plane, "new-pods-wake-rejected-pods") as report:
         for name in workload.create("rejected", REJECTED):
@@ -149,37 +147,37 @@ def test_each_new_pod_wakes_all_rejected_pods_if_pod_groups_are_on(
         calls = report.calls()
         for number in range(GATED):
             calls += REJECTED
-            group_plane.api.create_pods(workload.namespace, [gated(f"gated-{number}", pool)])
+            group_plane.api.create_pods(workload.namespace, [waiting(number, pool)])
             until(partial(called, report, calls), "each rejected pod is tried", TIMEOUT_S)
     workload.close()
-    pool.delete()
 
 
 def called(report: Report, times: int) -> bool:
     return report.calls() >= times
 
 
-def test_new_pods_wake_no_rejected_pods_if_pod_groups_are_off(control_plane: ControlPlane) -> None:
-    pool = NodePool(control_plane.api, "upstream-rest", 1)
+def test_new_pods_wake_no_rejected_pods_if_pod_groups_are_off(
+    control_plane: ControlPlane, new_pool: NewPool
+) -> None:
+    pool = new_pool("upstream-rest", 1)
     workload = Workload(control_plane.api, pool.name, SCHEDULER, pool)
     with running(control_plane, "new-pods-wake-rejected-pods") as report:
         for name in workload.create("rejected", REJECTED):
             workload.until_pending(name)
-        waiting = [gated(f"gated-{number}", pool) for number in range(GATED)]
+        waiting = [waiting(number, pool) for number in range(GATED)]
         control_plane.api.create_pods(workload.namespace, waiting)
         # kube-scheduler hears of this pod after the others, and tries each new pod twice at most.
         (last,) = workload.create("last", 1)
         workload.until_pending(last)
         assert report.calls() <= 2 * (REJECTED + 1)
     workload.close()
-    pool.delete()
 
 
 @needs("PodGroup")
 def test_the_victims_of_a_group_are_refused_in_an_answer_to_preempt(
-    group_plane: ControlPlane,
+    group_plane: ControlPlane, new_pool: NewPool
 ) -> None:
-    pool = NodePool(group_plane.api, "upstream-victims", 2, cpu="4")
+    pool = new_pool("upstream-victims", 2, cpu="4", api=group_plane.api)
     groups = groups_of(group_plane, pool)
     with running(group_plane, "refused-victims") as report:
         whole = {"cpu": "2", "priority_class": "e2e-low"}
@@ -190,14 +188,13 @@ def test_the_victims_of_a_group_are_refused_in_an_answer_to_preempt(
         groups.workload.until_pending(urgent)
         assert set(groups.workload.uids().values()) == {*members, urgent}
     groups.workload.close()
-    pool.delete()
 
 
 @needs("PodGroup")
 def test_the_victims_of_a_group_that_may_be_disrupted_in_part_are_evicted(
-    group_plane: ControlPlane,
+    group_plane: ControlPlane, new_pool: NewPool
 ) -> None:
-    pool = NodePool(group_plane.api, "upstream-single", 2, cpu="4")
+    pool = new_pool("upstream-single", 2, cpu="4", api=group_plane.api)
     groups = groups_of(group_plane, pool)
     with running(group_plane, "refused-victims"):
         members = groups.gang("single", 4, cpu="2", priority_class="e2e-low")
@@ -206,4 +203,3 @@ def test_the_victims_of_a_group_that_may_be_disrupted_in_part_are_evicted(
             groups.workload.create("urgent", 1, cpu="1", priority_class="e2e-high")
         )
     groups.workload.close()
-    pool.delete()

@@ -9,29 +9,14 @@ from pathlib import Path
 import pytest
 
 from .controlplane import ControlPlane
-from .kubeapi import NodePool, Object, node, pod
+from .kubeapi import NewPool, Object, node, pod
 from .kubelet import Kubelet
-from .manifests import RBAC, apply
-from .stack import Mode, Stack, refused_kubextend, run_kubextend
+from .manifests import apply, grant
+from .stack import Mode, NewStack, Stack, refused_kubextend, run_kubextend
 from .workbench import until
 
 NAMESPACE = "why-service"
 NODE = "why-service-kubelet"
-TOKEN = "reads-and-decides-nothing"
-
-
-def granted(name: str, *rules: Object) -> Iterator[Object]:
-    """Yield a Role of the namespace with these rules, and its binding for the user reader."""
-    metadata = {"name": name, "namespace": NAMESPACE}
-    version = f"{RBAC}/v1"
-    yield {"apiVersion": version, "kind": "Role", "metadata": metadata, "rules": rules}
-    yield {
-        "apiVersion": version,
-        "kind": "RoleBinding",
-        "metadata": metadata,
-        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": "reader"}],
-        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
-    }
 
 
 def rule(group: str, resource: str, *verbs: str) -> Object:
@@ -43,12 +28,11 @@ READS = [
     rule("", "events", "list"),
     rule("discovery.k8s.io", "endpointslices", "list"),
 ]
+FORWARDS = [rule("", "pods/portforward", "get", "create")]
 
 
 @pytest.fixture(scope="module")
-def kubelet(
-    control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Kubelet]:
+def kubelet(control_plane: ControlPlane) -> Iterator[Kubelet]:
     port = control_plane.bench.free_port()
     api = control_plane.api
     made = node(NODE)
@@ -61,23 +45,19 @@ def kubelet(
 
 
 @pytest.fixture(scope="module")
-def stack(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def stack(
+    control_plane: ControlPlane, new_stack: NewStack, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stack]:
     """Run a kubextend with TLS, and make a Service whose ready pods have its port."""
     token = tmp_path_factory.mktemp("why-service") / "token"
-    token.write_text(f"{TOKEN}\n")
+    token.write_text("reads-and-decides-nothing\n")
     api = control_plane.api
     api.create_namespace(NAMESPACE)
-    stack = Stack(control_plane, "why-service", Mode(names=True, tls=True), readers=token)
     replicas = ["kubextend-0", "kubextend-1"]
-    for name in replicas:
-        replica = pod(name, "none", "none")
-        replica["spec"]["nodeName"] = NODE
-        api.create_pods(NAMESPACE, [replica])
-    for each in granted("reads", *READS):
-        apply(api, each)
+    api.create_pods(NAMESPACE, [pod(name, "none", nodeName=NODE) for name in replicas])
+    grant(api, "reads", "reader", READS, namespace=NAMESPACE)
     apply(api, endpoints(replicas))
-    yield stack
-    stack.close()
+    yield new_stack("why-service", Mode(tls=True), readers=token)
     api.delete_pods(NAMESPACE)
 
 
@@ -115,22 +95,20 @@ def options(
 
 
 def test_why_asks_the_pods_of_a_service_through_the_api_server(
-    stack: Stack, control_plane: ControlPlane, kubelet: Kubelet
+    stack: Stack, control_plane: ControlPlane, kubelet: Kubelet, new_pool: NewPool
 ) -> None:
     api = control_plane.api
-    pool = NodePool(api, "why-service", 1)
+    pool = new_pool("why-service", 1)
     api.create_pods(NAMESPACE, [pod("p", stack.scheduler_name, pool.name, {"high-comm": "yes"})])
     until(lambda: stack.attempts("unschedulable"), "the pod is tried")
     refused = run_kubextend(*options(stack, control_plane))
     assert "resources: [pods/portforward]" in refused
-    for each in granted("forwards", rule("", "pods/portforward", "get", "create")):
-        apply(api, each)
+    grant(api, "forwards", "reader", FORWARDS, namespace=NAMESPACE)
     ask = options(stack, control_plane)
     until(lambda: "kubextend rejected 1 node" in run_kubextend(*ask), "kubextend is asked")
     assert set(kubelet.asked) <= {f"/portForward/{NAMESPACE}/kubextend-{n}" for n in (0, 1)}
     printed = run_kubextend(*ask, "--node", pool.names[0])
     assert f"node {pool.names[0]}: rejected by HighCommPodFilter" in printed
-    pool.delete()
 
 
 def test_a_service_without_ready_pods_is_named(stack: Stack, control_plane: ControlPlane) -> None:

@@ -19,10 +19,10 @@ from tests.e2e.controlplane import ControlPlane
 from tests.e2e.kubeapi import NodePool, Object, pod
 from tests.e2e.plugins.one_place import APP
 from tests.e2e.program_plane import program_plane
-from tests.e2e.replicas import CUT, DRAINED, KILLED, KINDS, SCHEDULER, Replicas
 from tests.e2e.workbench import until
 
 from .harness import Report, trial
+from .replicas import CUT, DRAINED, KILLED, KINDS, SCHEDULER, Replicas
 
 ROLLED = "rolled out"
 # Seconds without a Binding that a change may cost.

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from typing import Final
 
-from tests.e2e.attempts import Attempt, Relay, strangers
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.kubeapi import RDMA_LABEL, NodePool
 from tests.e2e.plugins.seats import SEAT
@@ -26,6 +25,7 @@ from tests.e2e.stack import HIGH_COMM, PLUGIN_FOLDER, Mode, Stack, profile
 from tests.e2e.workbench import until
 from tests.e2e.workload import Workload
 
+from .attempts import Attempt, Relay, strangers
 from .harness import Report, trial
 
 GROUPS_AT_A_TIME: Final = 10

@@ -21,16 +21,16 @@ from tests.e2e.certificates import Authority
 from tests.e2e.controlplane import BINARIES, ControlPlane, build
 from tests.e2e.kubeapi import POOL_LABEL, STRATEGIC, NodePool, Object, condition
 from tests.e2e.manifests import DEPLOY, apply, documents, objects
-from tests.e2e.process_kubelet import Kubelet
 from tests.e2e.program_plane import program_plane
-from tests.e2e.replicas import LABEL, NAMESPACE, PODS, SCHEDULER
-from tests.e2e.service_proxy import ServiceProxy
 from tests.e2e.stack import PLUGIN_FOLDER, Scheduler, run_kubextend
 from tests.e2e.versions import MODULES
 from tests.e2e.workbench import until
 
 from .harness import Report, trial
 from .leader_changes import ROLLED, Changes
+from .process_kubelet import Kubelet
+from .replicas import LABEL, NAMESPACE, PODS, SCHEDULER
+from .service_proxy import ServiceProxy
 
 MODULE = MODULES / "controllers"
 PROGRAM = "kube-controller-manager"

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from tests.e2e.replicas import KILLED
 from tests.trials.__main__ import main
 from tests.trials.harness import Report, trial
 from tests.trials.hostile import hostile
 from tests.trials.hostile_memory import hostile_memory
 from tests.trials.leader_changes import Changes
+from tests.trials.replicas import KILLED
 
 
 def test_odd_conversations_are_answered_in_turn_and_keep_nothing() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.test_why import CASES, ON_A_NODE_OR_ABSENT
+from e2e.why_cases import CASES, ON_A_NODE_OR_ABSENT
 from kubextend import core, testing
 from kubextend.config import model
 from kubextend.framework import CycleState, Handle, HeldPod, HeldPods, Status

@@ -8,7 +8,6 @@ from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 
 OPEN = "e2e.kubextend.dev/open"
-WEATHER = "e2e.kubextend.dev/weather"
 
 
 def _closed(nodes: Nodes) -> Mask:
@@ -46,18 +45,6 @@ class Proportions:
             Rejection(closed & first, Status.unschedulable("node is too warm")),
             Rejection(closed & ~first, Status.unschedulable("node is too loud")),
         ]
-
-
-class Weather:
-    """Rejects a node with a reason that changes only when the node's label ``weather`` changes."""
-
-    name = "Weather"
-
-    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        del state, pod
-        if node.label(OPEN) == "yes":
-            return None
-        return Status.unschedulable(f"node has {node.label(WEATHER)}")
 
 
 class Fails:

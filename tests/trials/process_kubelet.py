@@ -20,11 +20,10 @@ from typing import Self
 
 import httpx
 import yaml
-
-from .controlplane import ControlPlane
-from .kubeapi import STRATEGIC, Object
-from .stack import KUBEXTEND, PLUGIN_FOLDER
-from .workbench import Program
+from tests.e2e.controlplane import ControlPlane
+from tests.e2e.kubeapi import STRATEGIC, Object
+from tests.e2e.stack import KUBEXTEND, PLUGIN_FOLDER
+from tests.e2e.workbench import Program
 
 LOOK_S = 0.1
 ADDRESSES = count(1)

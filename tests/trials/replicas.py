@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-import yaml
+from tests.e2e.controlplane import ControlPlane
+from tests.e2e.door import Door
+from tests.e2e.kubeapi import Api, Object
+from tests.e2e.manifests import DEPLOY, apply, documents
+from tests.e2e.stack import KUBEXTEND, PLUGIN_FOLDER, Samples, Scheduler, scheduler_configuration
+from tests.e2e.workbench import Program, until
 
-from .controlplane import ControlPlane
-from .door import Door
-from .kubeapi import Api, Object
-from .manifests import DEPLOY, apply, documents
 from .service_proxy import ServiceProxy
-from .stack import KUBEXTEND, PLUGIN_FOLDER, Samples, Scheduler, run_kubextend
-from .workbench import Program, until
 
 LABEL = "kubextend.dev/leader"
 NAMESPACE = "kubextend-system"
@@ -239,13 +238,8 @@ class Replicas:
         }
 
     def _start_scheduler(self) -> Scheduler:
-        kubeconfig = self._plane.kubeconfig("system:kube-scheduler")
-        options: list[str | Path] = ["--kubeconfig", kubeconfig, "--no-leader-elect"]
-        command = ("scheduler-config", "--config", self.running[0].config, *options)
-        written = self._folder / "kube-scheduler.yaml"
-        text = run_kubextend(*command, python_path=[PLUGIN_FOLDER])
-        written.write_text(json.dumps(yaml.safe_load(text)))
-        return Scheduler(self._plane, "replicas", written)
+        config = scheduler_configuration(self._plane, self.running[0].config)
+        return Scheduler(self._plane, "replicas", config)
 
 
 def _grant(api: Api) -> None:
