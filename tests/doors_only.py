@@ -24,7 +24,7 @@ PUBLIC: Final = frozenset({"kubextend", "kubextend.cli", "kubextend.core", "kube
 EXCEPTIONS: Final[dict[str, str]] = {}
 # Still to be moved to the doors.
 TO_MOVE: Final = (
-    *("contract", "e2e", "integration", "ports", "property", "unit"),
+    *("contract", "integration", "ports", "property", "unit"),
     *("doors", "make_verbs.py", "skipping_loop.py"),
 )
 _PATCHES: Final = frozenset({"setattr", "delattr", "setitem", "delitem", "patch", "object"})

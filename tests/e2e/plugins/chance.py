@@ -11,8 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from kubextend.core import Nodes, Pod
-from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.status import Status
+from kubextend.framework import CycleState, Status
 
 MOST_REFUSALS = 3
 LONGEST_S = 0.3

@@ -1,10 +1,7 @@
 """A plugin that reads PodGroups of a CRD and claims, writes Events, and annotates Bindings."""
 
 from kubextend.core import NodeInfo, Pod
-from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import Handle
-from kubextend.framework.informer import KubeObject
-from kubextend.framework.status import Status
+from kubextend.framework import CycleState, Handle, KubeObject, Status
 
 GROUPS = "e2e.kubextend.dev/v1alpha1/podgroups"
 CLAIMS = "persistentvolumeclaims"

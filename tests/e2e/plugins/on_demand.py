@@ -4,8 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kubextend.core import NodeInfo, Pod
-from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.status import Status
+from kubextend.framework import CycleState, Status
 
 WAIT_S = 250.0
 SHORT_WAIT_S = 1.0

@@ -1,8 +1,7 @@
 """A filter that lets one pod of each app onto a node, by counting the pods that are there."""
 
 from kubextend.core import NodeInfo, Pod
-from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.status import Status
+from kubextend.framework import CycleState, Status
 
 APP = "e2e.kubextend.dev/app"
 

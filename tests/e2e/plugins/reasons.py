@@ -3,9 +3,7 @@
 import itertools
 
 from kubextend.core import Mask, NodeInfo, Nodes, Pod
-from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.plugin import Rejection
-from kubextend.framework.status import Status
+from kubextend.framework import CycleState, Rejection, Status
 
 OPEN = "e2e.kubextend.dev/open"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from kubextend.core import NodeInfo, Pod
-from kubextend.framework.cycle_state import CycleState
+from kubextend.framework import CycleState
 
 
 class Recorder:

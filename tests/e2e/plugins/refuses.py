@@ -1,8 +1,7 @@
 """A Reserve plugin that refuses every pod."""
 
 from kubextend.core import Pod
-from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.status import Status
+from kubextend.framework import CycleState, Status
 
 
 class Refuses:

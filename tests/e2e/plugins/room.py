@@ -3,9 +3,7 @@
 from pydantic import BaseModel
 
 from kubextend.core import NodeInfo, Nodes, Pod
-from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import Handle
-from kubextend.framework.status import Status
+from kubextend.framework import CycleState, Handle, Status
 
 
 class Room:

@@ -1,8 +1,7 @@
 """A filter that lets one pod with the label ``seat`` onto each node."""
 
 from kubextend.core import NodeInfo, Pod
-from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.status import Status
+from kubextend.framework import CycleState, Status
 
 SEAT = "e2e.kubextend.dev/seat"
 

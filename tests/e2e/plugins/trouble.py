@@ -6,7 +6,7 @@ from typing import NoReturn
 from pydantic import BaseModel
 
 from kubextend.core import NodeInfo, Pod
-from kubextend.framework.cycle_state import CycleState
+from kubextend.framework import CycleState
 
 
 class Raises:

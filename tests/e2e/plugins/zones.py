@@ -1,10 +1,7 @@
 """A filter that allows one pod of an app in each zone, and so counts pods on other nodes too."""
 
 from kubextend.core import Nodes, Pod
-from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import Handle
-from kubextend.framework.plugin import Rejection
-from kubextend.framework.status import Status
+from kubextend.framework import CycleState, Handle, Rejection, Status
 
 ZONE = "topology.kubernetes.io/zone"
 
