@@ -1,11 +1,13 @@
 """Settings of all tests: Hypothesis has no deadline for an example, since the machine may be busy.
 
 ``--hypothesis-profile=nightly`` tries a thousand times as many examples, ``check`` a tenth.
+``--rewrite-golden`` writes what the tests got to the files of tests/golden, so that ``git diff``
+shows what has changed.
 """
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in SLOW:
             item.add_marker("slow")
+
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite-golden", action="store_true", help="rewrite tests/golden")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare a text with a file of tests/golden, or rewrite the file."""
+
+    def compare(name: str, text: str) -> None:
+        file = GOLDEN / name
+        if request.config.getoption("--rewrite-golden"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        assert text == file.read_text(), f"{file}: if that is right, pytest --rewrite-golden"
+
+    return compare
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 An older kube-scheduler starts with those of REFUSED_SINCE too: ``check`` has the newest rules.
 
-What ``check`` says of each file is in tests/doors/test_met_schedulerfile.py.
+What ``check`` says of each file is in tests/config/test_check_scheduler.py.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubextend.config.yaml_document import read_document
+from kubextend.config import read_document
 from kubextend.errors import ConfigError
 
 

@@ -3,14 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from config_world import KNOWN
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kubextend import config
-from kubextend.config.model import ExtenderConfiguration
-from kubextend.config.yaml_document import read_document
 from kubextend.errors import ConfigError, Issue
+from kubextend.plugins import IN_TREE
 
 _FIELDS = sorted(
     {"schedulerName", "plugins", "pluginConfig", "enabled", "disabled", "name", "weight", "args"}
@@ -22,7 +21,7 @@ _TYPE = {"apiVersion": "kubextend.dev/v1alpha1", "kind": "ExtenderConfiguration"
 _VALUES = [
     "RdmaAware",
     "LabelMatch",
-    "SortA",
+    "PrioritySort",
     "NodeAffinity",
     "*",
     "2s",
@@ -45,8 +44,9 @@ _TREES = st.recursive(
     ),
     max_leaves=25,
 )
+_MODEL_FIELDS = config.ExtenderConfiguration.model_fields
 _SECTIONS = st.dictionaries(
-    st.sampled_from([info.alias or "" for info in ExtenderConfiguration.model_fields.values()]),
+    st.sampled_from([each.alias or "" for each in _MODEL_FIELDS.values()]),
     _TREES,
 )
 
@@ -60,26 +60,29 @@ def reasons(read: Callable[[], object]) -> tuple[Issue, ...]:
     return ()
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(_SECTIONS)
 @example({"server": {"decisions": {"allowedNames": [None]}}})
 @example({"server": {"waitingPods": {"allowedNames": [None]}}})
 def test_any_tree_is_a_configuration_or_a_list_of_reasons(sections: dict[str, Any]) -> None:
-    issues = reasons(lambda: config.parse(sections | _TYPE, known=KNOWN))
+    issues = reasons(lambda: config.parse(sections | _TYPE, known=IN_TREE))
     assert len({(issue.path, issue.message) for issue in issues}) == len(issues)
     assert "refused without a reason" not in {issue.message for issue in issues}
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(_TREES)
 def test_any_profile_is_resolved_or_refused_with_reasons(profile: object) -> None:
     tree = {**_TYPE, "cluster": {}, "profiles": [profile, {}]}
-    issues = reasons(lambda: config.parse(tree, known=KNOWN))
+    issues = reasons(lambda: config.parse(tree, known=IN_TREE))
     assert all(issue.path.startswith("profiles") for issue in issues)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.text("[]{}&*<>:-,!?|'\"#\n ab1\\~", max_size=40) | st.text(max_size=20))
 def test_any_text_is_a_document_or_refused(text: str) -> None:
-    issues = reasons(lambda: read_document(text.encode("utf-8", "surrogatepass"), "f"))
+    issues = reasons(lambda: config.read_document(text.encode("utf-8", "surrogatepass"), "f"))
     assert all(issue.path == "f" for issue in issues)
