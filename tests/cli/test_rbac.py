@@ -1,27 +1,15 @@
 """The rights that kubextend needs, and the roles that ``kubextend check --rbac`` prints."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from tests.doors.command_line import ROOT, checked, profile
 
-from kubextend import config, discovery
-from kubextend.errors import KubextendError
-from kubextend.queue_controller import NAMESPACE_OUTSIDE_OF_A_POD
-from kubextend.rbac import needed_rights, roles
-
-DEPLOY = Path(__file__).parents[2] / "deploy"
+DEPLOY = ROOT / "deploy"
 # The right to hold kube-scheduler's own Lease.
 NOT_OURS = {"kubextend-scheduler-lease"}
 Right = tuple[str, str, str, tuple[str, ...]]
-
-
-class Reads:
-    name = "Reads"
-    informers = ("persistentvolumeclaims", "scheduling.x-k8s.io/v1alpha1/podgroups")
-
-    def filter(self, *_: Any) -> None: ...
 
 
 def rights(documents: Any, kind: str) -> set[Right]:
@@ -37,23 +25,16 @@ def rights(documents: Any, kind: str) -> set[Right]:
     }
 
 
-def parsed(
-    point: str = "filter", plugin: str = "HighCommPodFilter", **tree: Any
-) -> config.ExtenderConfiguration:
-    profile = {"plugins": {point: {"enabled": [{"name": plugin}]}}}
-    whole = {
-        "apiVersion": "kubextend.dev/v1alpha1",
-        "kind": "ExtenderConfiguration",
-        "cluster": {},
-        "profiles": [profile],
-        **tree,
-    }
-    known = discovery.known_plugins({"Reads": Reads})
-    return config.parse(whole, known=known)
+def roles(point: str = "filter", plugin: str = "HighCommPodFilter", **sections: Any) -> str:
+    """Return what ``check --rbac`` prints for a configuration that enables a plugin at a point."""
+    one = {"cluster": {}, "profiles": [profile(**{point: plugin})], **sections}
+    done = checked(one, "--rbac")
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
 
 
-def printed(point: str = "filter", plugin: str = "HighCommPodFilter", **tree: Any) -> list[Any]:
-    return list(yaml.safe_load_all(roles(parsed(point, plugin, **tree))))
+def printed(point: str = "filter", plugin: str = "HighCommPodFilter", **sections: Any) -> list[Any]:
+    return list(yaml.safe_load_all(roles(point, plugin, **sections)))
 
 
 def written(*paths: str) -> list[Any]:
@@ -84,26 +65,10 @@ def test_what_deploy_grants_is_what_some_configuration_needs() -> None:
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
-    queued = parsed("queueSort", "PrioritySort", server={"lease": {}})
-    needed = [needed_rights(given, "here") for given in (queued, parsed("reserve", "Coscheduling"))]
-    assert {right[:3] for rights in needed for right in rights} == granted
-
-
-def test_no_right_is_asked_for_twice() -> None:
-    queued = parsed("queueSort", "PrioritySort", server={"lease": {}})
-    for given in (parsed(), parsed(plugin="Reads"), parsed("reserve", "Coscheduling"), queued):
-        needed = needed_rights(given, "here")
-        assert len(needed) == len(set(needed))
-
-
-def test_a_lease_needs_rights_in_its_namespace_and_a_leader_in_the_namespace_of_its_pod() -> None:
-    given = parsed(server={"lease": {"namespace": "there", "name": "l"}})
-    assert {str(right) for right in needed_rights(given, "here") if right.namespace} == {
-        "create leases.coordination.k8s.io -n there",
-        "get leases.coordination.k8s.io/l -n there",
-        "update leases.coordination.k8s.io/l -n there",
-        "patch pods -n here",
-    }
+    documents = printed("queueSort", "PrioritySort", server={"lease": {}})
+    documents += printed("reserve", "Coscheduling")
+    needed = rights(documents, "ClusterRole") | rights(documents, "Role")
+    assert {(verb, group, resource) for group, resource, verb, _ in needed} == granted
 
 
 def test_a_plugin_gets_what_its_class_declares_and_no_more() -> None:
@@ -129,22 +94,25 @@ def test_a_lease_in_another_namespace_needs_a_role_there() -> None:
 
 
 def test_the_roles_say_where_a_queue_without_a_namespace_has_its_lease_outside_of_a_pod() -> None:
-    text = roles(parsed("queueSort", "PrioritySort"))
-    assert f"the queue's Lease in {NAMESPACE_OUTSIDE_OF_A_POD}: set queue.lease.namespace" in text
-    named = parsed("queueSort", "PrioritySort", queue={"lease": {"namespace": "leases"}})
-    for known in (roles(named), roles(parsed()), roles(parsed(server={"lease": {}}))):
+    text = roles("queueSort", "PrioritySort")
+    assert "the queue's Lease in kube-system: set queue.lease.namespace" in text
+    named = roles("queueSort", "PrioritySort", queue={"lease": {"namespace": "leases"}})
+    for known in (named, roles(), roles(server={"lease": {}})):
         assert "queue.lease.namespace" not in known
 
 
 @pytest.mark.parametrize(
-    "given",
-    [parsed(), parsed("queueSort", "PrioritySort"), parsed(server={"lease": {}})],
-    ids=["a filter", "a queue", "a leader"],
+    ("point", "plugin", "sections"),
+    [
+        ("filter", "HighCommPodFilter", {}),
+        ("queueSort", "PrioritySort", {}),
+        ("filter", "HighCommPodFilter", {"server": {"lease": {}}}),
+    ],
 )
 def test_the_roles_say_which_policy_narrows_them_and_have_the_right_that_it_asks_for(
-    given: config.ExtenderConfiguration,
+    point: str, plugin: str, sections: dict[str, Any]
 ) -> None:
-    text = roles(given)
+    text = roles(point, plugin, **sections)
     first, commands, *_ = text.split("# Grant")
     assert "First apply deploy/service/limits.yaml:" in first
     assert "with deploy/second-scheduler the account is kubextend-scheduler" in commands
@@ -152,16 +120,7 @@ def test_the_roles_say_which_policy_narrows_them_and_have_the_right_that_it_asks
     assert ("kubextend.dev", "podlimits", "obey", ()) in cluster
 
 
-def test_the_roles_are_for_the_namespace_of_the_pod_where_that_is_known() -> None:
-    text = roles(parsed("queueSort", "PrioritySort", server={"lease": {}}), "mine")
-    namespaces = [each["metadata"].get("namespace") for each in yaml.safe_load_all(text)]
-    assert namespaces == [None, "mine"]
-    assert text.count("--serviceaccount=mine:kubextend") == 2
-    assert "kubextend-system" not in text
-    assert "queue.lease.namespace" not in text
-
-
-def test_without_the_api_there_are_no_rights() -> None:
-    assert needed_rights(parsed(cluster=None), "here") == []
-    with pytest.raises(KubextendError, match="needs no rights"):
-        printed(cluster=None)
+def test_there_are_no_rights_without_the_api() -> None:
+    result = checked({}, "--rbac")
+    assert result.exit_code == 1
+    assert "needs no rights" in result.stderr
