@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from prometheus_world import World, numbers, scores_of
+from tests.doors.prometheus import World, numbers, scores_of
 
 from kubextend import config
 from kubextend.plugins import IN_TREE
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "deploy" / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "deploy" / "examples"
 
 
 @pytest.mark.parametrize(

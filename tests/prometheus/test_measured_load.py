@@ -1,30 +1,21 @@
 """The measured load of nodes, and the plugins that score nodes by it."""
 
 import itertools
-import json
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_world import World, args_of, numbers, pod_of, scores_of
+from tests.doors.measured_load import incomplete_beta, lines_of_probability, probability
+from tests.doors.prometheus import Watched, World, args_of, numbers, pod_of, scores_of
 
-from kubextend import config, core
-from kubextend.plugins import (
-    IN_TREE,
-    LoadVariationRiskBalancing,
-    LowRiskOverCommitment,
-    low_risk_over_commitment,
-)
-from kubextend.plugins.low_risk_over_commitment import _probability, incomplete_beta
-from kubextend.prometheus.node_load import Load, pod_limits, pod_requests
+from kubextend import config
+from kubextend.plugins import IN_TREE, LoadVariationRiskBalancing, LowRiskOverCommitment
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "deploy" / "examples" / "measured-load"
+EXAMPLE = Path(__file__).resolve().parents[2] / "deploy" / "examples" / "measured-load"
 
 
 @given(
@@ -38,75 +29,6 @@ def test_the_incomplete_beta_function_is_the_sum_of_a_binomial_tail(
     tosses = a + b - 1
     tail = sum(math.comb(tosses, k) * x**k * (1 - x) ** (tosses - k) for k in range(a, tosses + 1))
     assert incomplete_beta(float(x), a, b) == pytest.approx(float(tail), abs=1e-12)
-
-
-def test_the_shares_of_a_load_stay_within_the_node() -> None:
-    assert Load(50, 10).shares(4000) == (0.5, 0.1)
-    assert Load(50, 10).shares(4000, 1000) == (0.75, 0.1)
-    assert Load(120, 150).shares(4000, 1000) == (1, 1)
-    assert Load(-5, -1).shares(4000) == (0, 0)
-    assert Load(50, 10).shares(0) == (0, 0)
-
-
-def test_a_pod_counts_its_containers_or_its_largest_init_container_and_its_overhead() -> None:
-    def container(cpu: str, limit: str) -> dict[str, object]:
-        return {"name": "c", "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": limit}}}
-
-    spec = {
-        "containers": [container("1", "2"), container("500m", "500m")],
-        "initContainers": [container("1200m", "3")],
-        "overhead": {"cpu": "100m", "memory": "1Ki"},
-    }
-    pod = pod_of({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec})
-    assert pod_requests(pod) == (1600, 1024)
-    assert pod_limits(pod) == (3100, 1024)
-
-
-@pytest.mark.parametrize(
-    ("before", "requests", "limits"),
-    [
-        # One container that requests 1 CPU with the limit 2. resource/helpers.go PodRequests
-        ("", 1000, 2000),
-        ("sidecar 2", 3000, 4000),
-        ("init 2", 2000, 2000),
-        ("sidecar 2, init 3", 5000, 5000),
-        ("init 3, sidecar 2", 3000, 4000),
-        ("sidecar 1, sidecar 1", 3000, 4000),
-    ],
-)
-def test_sidecars_count_as_kube_scheduler_counts_them(
-    before: str, requests: int, limits: int
-) -> None:
-    def container(cpu: str, limit: str, **more: str) -> dict[str, object]:
-        resources = {"requests": {"cpu": cpu}, "limits": {"cpu": limit}}
-        return {"name": "c", "resources": resources, **more}
-
-    first = [each.split() for each in before.split(", ") if each]
-    policies = {"sidecar": {"restartPolicy": "Always"}, "init": {}}
-    spec = {
-        "initContainers": [container(cpu, cpu, **policies[kind]) for kind, cpu in first],
-        "containers": [container("1", "2")],
-    }
-    pod = pod_of({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec})
-    assert pod_requests(pod)[0] == pod.request("cpu") == requests
-    assert pod_limits(pod)[0] == limits
-
-
-def test_averages_and_deviations_of_cpu_and_memory_are_asked_for() -> None:
-    world = World()
-    args = args_of(LoadVariationRiskBalancing.Args, cpuQuery="cpu", timeRange="10m")
-    LoadVariationRiskBalancing(args, world.handle)
-    world.says(numbers({}))
-    memory = (
-        "100 * (1 - max by (instance) "
-        "(node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes))"
-    )
-    assert world.prometheus.asked == [
-        "avg_over_time((cpu)[10m:1m])",
-        "stddev_over_time((cpu)[10m:1m])",
-        f"avg_over_time(({memory})[10m:1m])",
-        f"stddev_over_time(({memory})[10m:1m])",
-    ]
 
 
 def test_a_node_that_is_not_measured_gets_the_fallback_score() -> None:
@@ -137,7 +59,7 @@ def test_the_example_loads_and_its_readme_has_every_argument() -> None:
 
 
 def test_a_pod_on_a_node_counts_with_its_present_limits() -> None:
-    watched = WatchedPods(core.PodStore())
+    watched = Watched()
     world = World(pods=watched)
     # Only limits count, so that the score is what the limits leave.
     weights = {"cpu": 1, "memory": 1}
@@ -149,15 +71,6 @@ def test_a_pod_on_a_node_counts_with_its_present_limits() -> None:
         watched.list(limited("there", limit, generation, nodeName="a"))
         # Of 8 CPUs that the limits allow, the pods request 1 and the node has 4: 1 - 4 / 7.
         assert scores_of(plugin, ["a"], asked) == {"a": score}
-
-
-class WatchedPods(NamedTuple):
-    store: core.PodStore
-    synced: bool = True
-
-    def list(self, *pods: object) -> None:
-        body = {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": pods}
-        self.store.replace(json.dumps(body).encode())
 
 
 def limited(name: str, limit: str, generation: int, **spec: object) -> dict[str, object]:
@@ -180,33 +93,23 @@ def limited(name: str, limit: str, generation: int, **spec: object) -> dict[str,
         (2.0305056977792454e-06, 2.0305056977790777e-04, 8.2658609320411e-12),
     ],
 )
-def test_a_load_that_hardly_varies_around_the_requests_gives_a_probability(
+def test_a_load_that_hardly_varies_around_the_requests_gives_aprobability(
     requests: float, average: float, deviation: float
 ) -> None:
     """An exception for one node would end the scores of all nodes."""
     threshold = requests / (64 << 30) if requests > 1 else requests
-    assert 0 <= _probability(average / 100, deviation / 100, threshold) <= 1
+    assert 0 <= probability(average / 100, deviation / 100, threshold) <= 1
 
 
-def test_the_probability_takes_few_steps_however_little_a_load_varies(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_probability_takes_few_steps_however_little_a_load_varies() -> None:
     """A tenant may request what its pods use, and a load may be steady on all nodes."""
-    taken = 0
-
-    def counted(*bounds: int) -> Iterator[int]:
-        nonlocal taken
-        for step in range(*bounds):
-            taken += 1
-            yield step
-
-    monkeypatch.setattr(low_risk_over_commitment, "range", counted, raising=False)
     means, digits = (0.5, 0.983, 0.1, 1e-3, 1e-6, 1e-9), range(1, 12)
     for mean, places, sigmas in itertools.product(means, digits, (-1, -0.001, 0.001, 1)):
         deviation = mean * 10.0**-places
-        taken = 0
-        assert 0 <= _probability.__wrapped__(mean, deviation, mean + sigmas * deviation) <= 1
-        assert taken <= 700
+        threshold = mean + sigmas * deviation
+        assert 0 <= probability(mean, deviation, threshold) <= 1
+        # About ten lines a step, and at most 700 steps.
+        assert lines_of_probability(mean, deviation, threshold) <= 7_500
 
 
 @pytest.mark.parametrize(("least", "apart"), [(0.9e5, 1e-6), (1.1e5, 5e-4)])
@@ -219,11 +122,11 @@ def test_only_a_steady_load_has_the_probabilities_of_a_normal_distribution(
     for sigmas in range(-3, 4):
         threshold = mean + sigmas * deviation
         exact = incomplete_beta(threshold, mean * total, (1 - mean) * total)
-        assert _probability(mean, deviation, threshold) == pytest.approx(exact, abs=apart)
+        assert probability(mean, deviation, threshold) == pytest.approx(exact, abs=apart)
 
 
 def test_a_load_that_hardly_varies_is_below_its_average_half_of_the_time() -> None:
     mean, deviation = 0.000346203424639752, 8.065005833380339e-12
     for sigmas, share in ((0.0, 0.5), (1.0, 0.8413), (-1.0, 0.1587), (9.0, 1.0), (-9.0, 0.0)):
-        found = _probability(mean, deviation, mean + sigmas * deviation)
+        found = probability(mean, deviation, mean + sigmas * deviation)
         assert found == pytest.approx(share, abs=1e-4)

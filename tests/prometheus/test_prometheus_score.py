@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_world import World, args_of, numbers, scores_of
+from tests.doors.prometheus import World, args_of, numbers, scores_of
 
 from kubextend.plugins import PrometheusScore
 

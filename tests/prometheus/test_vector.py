@@ -4,7 +4,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_world import AT, answer, series
+from tests.doors.prometheus import AT, answer, series
 
 from kubextend.prometheus import NodeLabel, PrometheusError, read_vector
 

@@ -3,7 +3,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_world import World, answer, args_of, numbers, scores_of, series
+from tests.doors.prometheus import World, answer, args_of, numbers, scores_of, series
 
 from kubextend.plugins import NetworkTraffic
 from kubextend.prometheus import PrometheusError

@@ -1,35 +1,21 @@
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_world import World, args_of, nodes_of, numbers, pod_of, scores_of
 from pydantic import ValidationError
+from tests.doors.measured_load import lines_of_target_load_packing
+from tests.doors.prometheus import Watched, World, args_of, nodes_of, numbers, pod_of, scores_of
 
 from kubextend import core
-from kubextend.framework.cycle_state import CycleState
+from kubextend.framework import CycleState
 from kubextend.plugins import TargetLoadPacking
-from kubextend.plugins.target_load_packing import target_score
 
 CAPACITY_MILLI = 4000
 """The nodes of ``scores_of`` have 4 CPUs."""
-
-
-@dataclass
-class Watched:
-    """Pods that a watch would have brought."""
-
-    store: core.PodStore = field(default_factory=core.PodStore)
-    synced: bool = True
-
-    def listing(self, *pods: Mapping[str, Any]) -> "Watched":
-        body = {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": pods}
-        self.store.replace(json.dumps(body).encode())
-        return self
 
 
 def container(
@@ -61,7 +47,7 @@ def plugin_in(world: World, **given: object) -> TargetLoadPacking:
 
 
 @pytest.mark.parametrize(
-    ("expected_use", "score"),
+    ("use", "score"),
     [
         # Up to the target: 60 * U / 40 + 40.
         (0, 40),
@@ -79,52 +65,59 @@ def plugin_in(world: World, **given: object) -> TargetLoadPacking:
         (100, 0),
         (100.01, 0),
         (500, 0),
-        (float("inf"), 0),
     ],
 )
-def test_the_score_of_an_expected_use_at_a_target_of_40(expected_use: float, score: int) -> None:
-    assert target_score(expected_use, 40) == score
+def test_the_score_of_an_expected_use_at_a_target_of_40(use: float, score: int) -> None:
+    world = World()
+    plugin = plugin_in(world)
+    world.says(numbers({"a": use}))
+    assert scores_of(plugin, ["a"], pod_of(pod())) == {"a": score}
+
+
+def predicted_milli(of: core.Pod, **given: object) -> float:
+    """Return the CPU that a pod is predicted to use, by the score of an idle node of 4 CPUs."""
+    world = World()
+    plugin = plugin_in(world, targetUtilization=50, **given)
+    world.says(numbers({"a": 0}))
+    score = scores_of(plugin, ["a"], of)["a"]
+    # Up to the target of 50, the score is 50 more than the use in percent; beyond it, 100 less.
+    return (score - 50 if score >= 50 else 100 - score) * CAPACITY_MILLI / 100
 
 
 @pytest.mark.parametrize(
     ("containers", "spec", "milli"),
     [
         ([], {}, 0),
-        ([container(limit="250m")], {}, 250),
+        ([container(limit="240m")], {}, 240),
         ([container(request="100m", limit="2")], {}, 2000),
         ([container(request="100m", limit="0")], {}, 0),
-        ([container(request="100m")], {}, 150),
-        ([container(request="333m")], {}, 500),  # 499.5
+        ([container(request="80m")], {}, 120),
         ([container(request="0")], {}, 0),
         ([container()], {}, 1000),
-        ([container(request="1"), container(limit="1"), container()], {}, 3500),
-        ([container(request="100m")], {"overhead": {"cpu": "25m"}}, 175),
-        ([container(request="100m")], {"initContainers": [container(limit="8")]}, 150),
+        ([container(request="1"), container(limit="1100m"), container()], {}, 3600),
+        ([container(request="80m")], {"overhead": {"cpu": "40m"}}, 160),
+        ([container(request="80m")], {"initContainers": [container(limit="8")]}, 120),
     ],
 )
 def test_what_a_pod_is_predicted_to_use(
     containers: list[dict[str, Any]], spec: dict[str, Any], milli: int
 ) -> None:
-    plugin = plugin_in(World())
-    assert plugin.predicted_milli(pod_of(pod(*containers, **spec))) == milli
+    assert predicted_milli(pod_of(pod(*containers, **spec))) == milli
 
 
 def test_a_pod_that_is_kept_without_its_containers_is_predicted_to_use_what_it_requests() -> None:
-    plugin = plugin_in(World())
     store = core.PodStore(max_pod_bytes=4096)
-    large = pod(*[container(request="10m") for _ in range(1000)])
+    large = pod(*[container(request="4m") for _ in range(1000)])
     event = json.dumps({"type": "ADDED", "object": large}).encode()
     kept = store.apply(event).pod
     assert kept is not None
     assert kept.truncated
-    assert plugin.predicted_milli(kept) == 10_000
+    assert predicted_milli(kept) == CAPACITY_MILLI
 
 
 def test_multiplier_and_default_are_arguments_as_upstream_spells_them() -> None:
-    plugin = plugin_in(
-        World(), defaultRequestsMultiplier="2", defaultRequests={"cpu": "3"}, targetUtilization=50
-    )
-    assert plugin.predicted_milli(pod_of(pod(container(request="1"), container()))) == 5000
+    given = {"defaultRequestsMultiplier": "2", "defaultRequests": {"cpu": "1"}}
+    assert predicted_milli(pod_of(pod(container(request="1"), container())), **given) == 3000
 
 
 @pytest.mark.parametrize(
@@ -180,7 +173,8 @@ def test_measured_use_and_the_pod_make_the_score(percent: object, score: int) ->
 def test_pods_that_came_too_late_to_be_measured_are_predicted(
     started: str | None, counts: bool
 ) -> None:
-    watched = Watched().listing(
+    watched = Watched()
+    watched.list(
         on_node("a", started, container(limit="400m")),
         on_node("b", "2027-01-15T07:00:00Z", container(limit="4")),
     )
@@ -201,32 +195,36 @@ def test_a_pod_that_is_only_assumed_counts_at_once() -> None:
     assert scores_of(plugin, ["a", "b"], asks) == {"a": 85, "b": 55}
 
 
-def test_the_containers_of_a_late_pod_are_read_once_and_again_after_a_change_of_its_spec(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Tenants may make hundreds of pods with thousands of containers that never start."""
+def test_a_late_pod_counts_as_its_present_spec_says_until_it_is_gone() -> None:
     world = World(watched := Watched())
     plugin = plugin_in(world)
     world.says(numbers({"a": 0, "b": 0}))
-    read: list[str] = []
-    predicted = plugin.predicted_milli
-
-    def counted(of: core.Pod) -> int:
-        read.append(of.name)
-        return predicted(of)
-
-    monkeypatch.setattr(plugin, "predicted_milli", counted)
     asks = pod_of(pod(container(limit="400m"), name="asks"))
     for generation, limit, score in ((1, "400m", 70), (1, "400m", 70), (2, "800m", 85)):
         late = on_node("a", None, container(limit=limit))
         late["metadata"]["generation"] = generation
-        watched.listing(late)
+        watched.list(late)
         assert scores_of(plugin, ["a", "b"], asks) == {"a": score, "b": 55}
-    assert read == ["asks", "a-None", "asks", "asks", "a-None"]
-    # What is gone is not remembered.
-    watched.listing()
+    watched.list()
     assert scores_of(plugin, ["a", "b"], asks) == {"a": 55, "b": 55}
-    assert plugin._seen == {}
+
+
+def test_the_containers_of_a_late_pod_are_read_once() -> None:
+    """Tenants may make hundreds of pods with thousands of containers that never start."""
+    world = World(watched := Watched())
+    plugin = plugin_in(world)
+    world.says(numbers({"a": 0, "b": 0}))
+    asks = pod_of(pod(container(limit="400m"), name="asks"))
+
+    def lines(limit: str, generation: int) -> int:
+        late = on_node("a", None, *[container(limit=limit) for _ in range(1000)])
+        late["metadata"]["generation"] = generation
+        watched.list(late)
+        return lines_of_target_load_packing(lambda: scores_of(plugin, ["a", "b"], asks))
+
+    first, second, changed = lines("1m", 1), lines("1m", 1), lines("2m", 2)
+    assert min(first, changed) > 1000
+    assert second < 200
 
 
 def test_without_measurements_all_nodes_are_equal() -> None:

@@ -1,10 +1,15 @@
-import pytest
-from prometheus_world import ADDRESS, World, args_of
-from pydantic import ValidationError
+from typing import Any
 
-from kubextend.plugins import NetworkTraffic, PrometheusScore, TargetLoadPacking
-from kubextend.plugins.network_traffic import traffic_query
-from kubextend.plugins.target_load_packing import utilization_query
+import pytest
+from pydantic import ValidationError
+from tests.doors.prometheus import World, args_of
+
+from kubextend.plugins import (
+    LoadVariationRiskBalancing,
+    NetworkTraffic,
+    PrometheusScore,
+    TargetLoadPacking,
+)
 from kubextend.prometheus import NodeMetric, PrometheusArgs, rounded, seconds
 
 
@@ -87,24 +92,41 @@ def test_what_has_no_good_default_has_to_be_given(plugin: type) -> None:
         args_of(plugin.Args)
 
 
+def asked(plugin: Any, **given: object) -> list[str]:
+    """Return what a plugin asks of Prometheus."""
+    world = World()
+    plugin(args_of(plugin.Args, **given), world.handle)
+    world.says(b"")
+    return world.prometheus.asked
+
+
 def test_the_traffic_of_all_nodes_is_one_query_of_a_rate() -> None:
-    args = args_of(NetworkTraffic.Args, networkInterface='eth0|"', timeRange="2m", nodeLabel="node")
+    given = {"networkInterface": 'eth0|"', "timeRange": "2m", "nodeLabel": "node"}
     device = r'{device=~"eth0|\""}[2m]'
-    assert traffic_query(args) == (
-        "sum by (node) ("
-        f"rate(node_network_receive_bytes_total{device})"
-        f" + rate(node_network_transmit_bytes_total{device}))"
-    )
+    assert asked(NetworkTraffic, **given) == [
+        (
+            f"sum by (node) (rate(node_network_receive_bytes_total{device})"
+            f" + rate(node_network_transmit_bytes_total{device}))"
+        )
+    ]
 
 
 def test_the_use_of_cpu_is_one_query_or_what_the_configuration_says() -> None:
-    args = args_of(TargetLoadPacking.Args, timeRange="10m")
-    assert utilization_query(args) == (
-        "clamp_min(100 * (1 - avg by (instance)"
-        ' (rate(node_cpu_seconds_total{mode="idle"}[10m]))), 0)'
-    )
-    assert utilization_query(args_of(TargetLoadPacking.Args, query="cpu")) == "cpu"
-    assert args.prometheus_address == ADDRESS
+    idle = 'rate(node_cpu_seconds_total{mode="idle"}[10m])'
+    assert asked(TargetLoadPacking, timeRange="10m") == [
+        f"clamp_min(100 * (1 - avg by (instance) ({idle})), 0)"
+    ]
+    assert asked(TargetLoadPacking, query="cpu") == ["cpu"]
+
+
+def test_averages_and_deviations_of_cpu_and_memory_are_asked_for() -> None:
+    free = "node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes"
+    memory = f"100 * (1 - max by (instance) ({free}))"
+    assert asked(LoadVariationRiskBalancing, cpuQuery="cpu", timeRange="10m") == [
+        f"{how}_over_time(({what})[10m:1m])"
+        for what in ("cpu", memory)
+        for how in ("avg", "stddev")
+    ]
 
 
 def test_prometheus_is_asked_as_often_and_waited_for_as_long_as_the_arguments_say() -> None:

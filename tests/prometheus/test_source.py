@@ -5,12 +5,9 @@ from collections.abc import Callable
 
 import pytest
 from prometheus_client import CollectorRegistry
-from prometheus_world import ADDRESS, Clock, Scripted, numbers
+from tests.doors.prometheus import ADDRESS, Clock, Scripted, handle_with_metrics, numbers
 
-from kubextend.framework.handle import Handle
-from kubextend.profile import WaitingPods
 from kubextend.prometheus import NodeLabel, PrometheusError, Query, Source, Sources
-from kubextend.prometheus import source as source_module
 
 DOWN = PrometheusError("connection refused")
 TIME_TO_LIVE_S = 60.0
@@ -121,6 +118,7 @@ def test_the_interval_counts_from_the_start_of_a_refresh(
     assert source.refreshes["ok"] == 1
 
 
+@pytest.mark.slow
 def test_what_the_endpoint_should_never_raise_does_not_end_the_thread(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -140,13 +138,7 @@ def refreshing() -> list[threading.Thread]:
     return [each for each in threading.enumerate() if each.name == "prometheus-refresh"]
 
 
-@pytest.fixture
-def patient_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stop gives up waiting for the thread only when a test has failed anyway."""
-    monkeypatch.setattr(source_module, "_STOP_WITHIN_S", 30.0)
-
-
-@pytest.mark.usefixtures("patient_stop")
+@pytest.mark.slow
 def test_one_thread_asks_for_all_users_from_the_first_start_to_the_last_stop() -> None:
     prometheus = Scripted(numbers({"a": 1}))
     source = Source(query(interval_s=0.005), prometheus)
@@ -166,27 +158,7 @@ def test_one_thread_asks_for_all_users_from_the_first_start_to_the_last_stop() -
         assert set(refreshing()) <= before
 
 
-@pytest.mark.usefixtures("patient_stop")
-def test_a_start_is_repeated_where_the_system_refused_the_thread(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    source, before = Source(query(), Scripted(numbers({"a": 1}))), set(refreshing())
-
-    def refuse(_: threading.Thread) -> None:
-        message = "can't start new thread"
-        raise RuntimeError(message)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(RuntimeError, match="can't start new thread"):
-            source.start()
-    source.start()
-    (thread,) = set(refreshing()) - before
-    source.stop()
-    assert not thread.is_alive()
-
-
-@pytest.mark.usefixtures("patient_stop")
+@pytest.mark.slow
 def test_stop_ends_a_query_that_is_under_way() -> None:
     asked, interrupted = threading.Event(), threading.Event()
 
@@ -231,14 +203,13 @@ def test_the_log_tells_a_change_once_and_not_every_refresh(
 
 
 def test_plugins_that_ask_the_same_share_a_source_and_others_do_not() -> None:
-    handle = Handle(WaitingPods(), common_metrics=CollectorRegistry())
+    handle = handle_with_metrics()
     sources = Sources.of(handle)
     assert Sources.of(handle) is sources
     one = sources.source(query(), "NetworkTraffic")
     assert sources.source(query(), "PrometheusScore") is one
     assert sources.source(query("down"), "NetworkTraffic") is not one
-    other = Handle(WaitingPods())
-    assert Sources.of(other) is not sources
+    assert Sources.of(handle_with_metrics()) is not sources
 
 
 def test_the_metrics_tell_age_failures_and_what_was_dropped() -> None:

@@ -2,13 +2,15 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import ClusterPorts, Handle, PodSource
+from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.profile import Profile, WaitingPods
 from kubextend.prometheus import PrometheusError, Query, Source, Sources
 
@@ -64,10 +66,23 @@ class Scripted:
         self.interrupted += 1
 
 
+@dataclass
+class Watched:
+    """Pods that a watch would have brought."""
+
+    store: core.PodStore = field(default_factory=core.PodStore)
+    synced: bool = True
+
+    def list(self, *pods: Mapping[str, Any]) -> None:
+        """Show these pods, and no others."""
+        body = {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": pods}
+        self.store.replace(json.dumps(body).encode())
+
+
 class World:
     """A Handle whose metric sources query one ``Scripted``, when a test refreshes them."""
 
-    def __init__(self, pods: PodSource | None = None) -> None:
+    def __init__(self, pods: Watched | None = None) -> None:
         self.prometheus = Scripted(PrometheusError("not asked for yet"))
         self.clock = Clock()
         self.sources: list[Source] = []
@@ -84,6 +99,11 @@ class World:
         self.prometheus.says = body
         for source in self.sources:
             source.refresh()
+
+
+def handle_with_metrics() -> Handle:
+    """Return a Handle of a process of its own, with a registry for metrics."""
+    return Handle(WaitingPods(), common_metrics=CollectorRegistry())
 
 
 def args_of(model: type[_Args], **given: object) -> _Args:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from prometheus_world import World, args_of, numbers
+from tests.doors.prometheus import World, args_of, numbers
 
 from kubextend import testing
 from kubextend.plugins import (

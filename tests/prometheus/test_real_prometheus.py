@@ -1,20 +1,17 @@
-import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import real_prometheus
-from real_prometheus import DEVICE, free_port, node_exporter, prometheus
+from tests.doors import real_prometheus
+from tests.doors.prometheus import handle_with_metrics
+from tests.doors.real_prometheus import DEVICE, free_port, node_exporter, prometheus
+from tests.doors.wire import Wire, pod
 
-from kubextend import core
-from kubextend.framework.handle import Handle
 from kubextend.plugins import NetworkTraffic
-from kubextend.profile import Profile, Profiles, WaitingPods
-from kubextend.verbs import Verbs
-from make_verbs import make_verbs
+
+pytestmark = pytest.mark.slow
 
 BUSY_BYTES_PER_S = 1_000_000
 PATIENCE_S = 60.0
@@ -37,15 +34,6 @@ def exporters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
         yield {"busy": busy, "idle": idle}
 
 
-@dataclass(frozen=True)
-class Watched:
-    store: core.NodeStore
-    synced: bool = True
-
-    def age_s(self) -> float | None:
-        return 0.0
-
-
 def plugin_at(address: str) -> NetworkTraffic:
     given = {
         "prometheusAddress": address,
@@ -56,28 +44,17 @@ def plugin_at(address: str) -> NetworkTraffic:
         "timeout": "1s",
         "timeToLive": "3s",
     }
-    args = NetworkTraffic.Args.model_validate(given)
-    return NetworkTraffic(args, Handle(WaitingPods()))
+    return NetworkTraffic(NetworkTraffic.Args.model_validate(given), handle_with_metrics())
 
 
-def verbs_with(plugin: NetworkTraffic) -> Verbs:
-    store = core.NodeStore()
-    items = [{"metadata": {"name": name}} for name in NODES]
-    listed = {"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": items}
-    store.replace(json.dumps(listed).encode())
-    profile = Profile("default-scheduler", score=[(plugin, 1)])
-    return make_verbs(Profiles.of([profile]), watched=Watched(store))
+def prioritized(wire: Wire) -> dict[str, int]:
+    answer = wire.prioritize(pod())
+    return {entry["Host"]: entry["Score"] for entry in answer.json}
 
 
-def prioritized(verbs: Verbs) -> dict[str, int]:
-    pod = {"metadata": {"name": "pod", "namespace": "ml", "uid": "uid"}, "spec": {}}
-    body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": list(NODES)}).encode()
-    return {entry["Host"]: entry["Score"] for entry in json.loads(verbs.prioritize(body))}
-
-
-def becomes(expected: dict[str, int], verbs: Verbs) -> None:
+def becomes(expected: dict[str, int], wire: Wire) -> None:
     deadline = time.monotonic() + PATIENCE_S
-    while (scores := prioritized(verbs)) != expected:
+    while (scores := prioritized(wire)) != expected:
         assert time.monotonic() < deadline, scores
         time.sleep(0.05)
 
@@ -96,16 +73,16 @@ def test_the_idle_node_is_preferred_and_without_prometheus_all_are_equal_after_a
 ) -> None:
     port = free_port()
     plugin = plugin_at(f"http://127.0.0.1:{port}")
-    verbs = verbs_with(plugin)
+    wire = Wire(plugin, nodes=NODES, started=False)
     known = {"busy": WORST, "idle": BEST, "unmeasured": NEUTRAL}
     unknown = dict.fromkeys(NODES, NEUTRAL)
     with started(plugin):
-        assert prioritized(verbs) == unknown
+        assert prioritized(wire) == unknown
         with prometheus(exporters, tmp_path, port):
-            becomes(known, verbs)
-        becomes(unknown, verbs)
+            becomes(known, wire)
+        becomes(unknown, wire)
         with prometheus(exporters, tmp_path, port):
-            becomes(known, verbs)
+            becomes(known, wire)
 
 
 def test_a_node_whose_exporter_is_gone_becomes_neutral(
@@ -113,12 +90,12 @@ def test_a_node_whose_exporter_is_gone_becomes_neutral(
 ) -> None:
     port = free_port()
     plugin = plugin_at(f"http://127.0.0.1:{port}")
-    verbs = verbs_with(plugin)
+    wire = Wire(plugin, nodes=NODES, started=False)
     with ExitStack() as ends_last, ExitStack() as gone:
         idle = gone.enter_context(node_exporter(0, tmp_path / "short"))
         targets = exporters | {"idle": idle}
         ends_last.enter_context(prometheus(targets, tmp_path / "prometheus", port))
         ends_last.enter_context(started(plugin))
-        becomes({"busy": WORST, "idle": BEST, "unmeasured": NEUTRAL}, verbs)
+        becomes({"busy": WORST, "idle": BEST, "unmeasured": NEUTRAL}, wire)
         gone.close()
-        becomes({"busy": WORST, "idle": NEUTRAL, "unmeasured": NEUTRAL}, verbs)
+        becomes({"busy": WORST, "idle": NEUTRAL, "unmeasured": NEUTRAL}, wire)
