@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest
 LOCKED := pip install --quiet --require-hashes --constraint requirements.lock
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
 # The tests that are run with other versions of the packages too.
-DEPENDENT_TESTS := tests --ignore=tests/e2e --ignore=tests/trials --ignore=tests/integration/packages
+DEPENDENT_TESTS := tests --ignore=tests/e2e --ignore=tests/trials --ignore=tests/project/test_own_packages.py
 # The site has the tree of the repository, so that links between pages hold in both.
 PAGES := README.md ARCHITECTURE.md CONTRIBUTING.md SECURITY.md CHANGELOG.md LICENSE docs deploy benches/README.md benches/results
 # PROCESSORS="x86_64 aarch64" builds wheels for both, on either of them.

@@ -15,6 +15,7 @@ from typing import Final
 
 import httpx
 import yaml
+from tests.doors.shipped_rules import alerts, rule_file
 from tests.e2e.controlplane import USERS, ControlPlane
 from tests.e2e.karpenter import build_karpenter
 from tests.e2e.kubeapi import RDMA_LABEL, Api, NodePool, Object, pod
@@ -25,7 +26,6 @@ from tests.e2e.queued_pods import QueuedPods, by_qos, in_order, remove_gate
 from tests.e2e.stack import HIGH_COMM, LABEL_MATCH, Mode, Scheduler, Stack, profile, run_kubextend
 from tests.e2e.workbench import Workbench, until
 from tests.e2e.workload import Workload
-from tests.integration.monitoring.shipped_rules import alerts, rule_file
 
 from .harness import Report, trial
 from .served import ROOT

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
-from shipped_rules import alerts, rule_file
+from tests.doors.shipped_rules import alerts, rule_file
 
-pytestmark = pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool"),
+]
 
 JOB = 'job="kubextend", namespace="k", instance="a"'
 HOUR = 60

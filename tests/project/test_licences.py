@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.slow
 DENY = tomllib.loads((ROOT / "deny.toml").read_text())
 
 

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 HELLO_WORLD = ROOT / "deploy" / "examples" / "hello-world"
 QUEUE_SORT = ROOT / "deploy" / "examples" / "queue-sort"
 KUBEXTEND = Path(sys.executable).with_name("kubextend")
 Run = Callable[..., subprocess.CompletedProcess[str]]
+pytestmark = pytest.mark.slow
 
 
 def run_in(folder: Path, site: Path | None) -> Run:

@@ -12,26 +12,15 @@ from typing import Any
 
 import pytest
 import yaml
-
-from kubextend import app, config, core, discovery
-from kubextend.cluster.election import LEASE_S, RENEW_S
-from kubextend.config.scheduler_comparison import scheduler_differences
-from kubextend.framework.handle import ClusterPorts
-from kubextend.plugins import IN_TREE
+from tests.doors.command_line import FITS, run, write
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 RDMA = DEPLOY / "examples" / "rdma"
 PLACES = ("second-scheduler", "service", "static-pod")
 Object = dict[str, Any]
-LEADING = {
-    "apiVersion": "kubextend.dev/v1alpha1",
-    "kind": "ExtenderConfiguration",
-    "cluster": {},
-    "server": {"lease": {}},
-    "profiles": [{"plugins": {"filter": {"enabled": [{"name": "HighCommPodFilter"}]}}}],
-}
-
+# A replica renews its Lease of 15 s, and gives up to lead 10 s after the last time.
+LEASE_S, RENEW_S = 15, 10
 NODES = ("plain", "rdma-100", "rdma-200")
 NO_RDMA = "Node does not support RDMA"
 # The table in pods.yaml. A score of 50 with weight 4 is 20 on the wire.
@@ -77,34 +66,26 @@ def containers() -> list[Any]:
     return found
 
 
-class Example:
-    """The nodes of the example in the place of a watched cluster."""
-
-    def __init__(self) -> None:
-        self.store = core.NodeStore()
-        items = documents(RDMA / "nodes.yaml")
-        nodes = {"metadata": {"resourceVersion": "1"}, "items": items}
-        self.store.replace(json.dumps(nodes).encode())
-
-    synced = True
-
-    def age_s(self) -> float | None:
-        return None
-
-
 @pytest.mark.parametrize(("pod", "file"), EXPECTED)
-def test_the_rdma_example_is_decided_as_its_table_says(pod: str, file: str) -> None:
-    loaded = config.load(RDMA / file, known=IN_TREE)
-    verbs = app.build_verbs(loaded, ports=ClusterPorts(nodes=Example()))
+def test_the_rdma_example_is_decided_as_its_table_says(pod: str, file: str, tmp_path: Path) -> None:
     (manifest,) = (p for p in documents(RDMA / "pods.yaml") if p["metadata"]["name"] == pod)
-    request = json.dumps({"Pod": manifest, "Nodes": None, "NodeNames": NODES}).encode()
-    verdict = json.loads(verbs.filter(request))
-    scores = {each["Host"]: each["Score"] for each in json.loads(verbs.prioritize(request))}
+    listed = {"metadata": {"resourceVersion": "1"}, "items": documents(RDMA / "nodes.yaml")}
+    nodes = write(tmp_path / "nodes.json", listed)
+    asked = {"Pod": manifest, "Nodes": None, "NodeNames": NODES}
+    request = write(tmp_path / "request.json", asked)
+
+    def answer(verb: str) -> Any:
+        options = ("--config", RDMA / file, "--nodes", nodes, "--output", "json")
+        return json.loads(run(verb, request, *options).stdout)
+
+    verdict, scores = answer("filter"), answer("prioritize")
     rejected = verdict["FailedAndUnresolvableNodes"] or {}
-    assert {"rejected": rejected, "scores": scores} == EXPECTED[pod, file]
+    found = {"rejected": rejected, "scores": {each["Host"]: each["Score"] for each in scores or ()}}
+    assert found == EXPECTED[pod, file]
     assert verdict["NodeNames"] == [node for node in NODES if node not in rejected]
 
 
+@pytest.mark.slow
 def test_the_demo_runs_through() -> None:
     done = subprocess.run(
         [sys.executable, DEPLOY / "demo" / "demo.py"], capture_output=True, text=True, check=False
@@ -116,6 +97,7 @@ def test_the_demo_runs_through() -> None:
     assert done.stdout.endswith("README.md says how to go on with a real cluster.\n")
 
 
+@pytest.mark.slow
 def test_the_demo_ends_with_1_where_an_answer_is_not_as_expected(tmp_path: Path) -> None:
     script = (DEPLOY / "demo" / "demo.py").read_text()
     assert script.count('NO_RDMA = "Node does not') == 1
@@ -130,7 +112,7 @@ def test_the_demo_ends_with_1_where_an_answer_is_not_as_expected(tmp_path: Path)
 
 @pytest.mark.parametrize("place", PLACES)
 def test_the_written_scheduler_configuration_is_the_one_of_the_configuration_beside_it(
-    place: str, tmp_path: Path
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With every comment; its command is in the first lines of the configuration."""
     folder = DEPLOY / place
@@ -141,9 +123,8 @@ def test_the_written_scheduler_configuration_is_the_one_of_the_configuration_bes
     here.write_text(text.replace("/etc/kubextend/tls", str(tmp_path)))
     (head,) = re.findall(r"^#   kubextend ((?:.*\\\n)?.*)$", text, re.MULTILINE)
     arguments, written = re.sub(r"\\\n# +", "", head).split(" > ")
-    command = [Path(sys.executable).with_name("kubextend"), *arguments.split()]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == (folder / written).read_text()
+    monkeypatch.chdir(tmp_path)
+    assert run(*arguments.split()).stdout == (folder / written).read_text()
 
 
 @pytest.mark.parametrize(("spec", "container"), containers())
@@ -188,8 +169,10 @@ def test_pods_may_be_bound_only_where_somebody_asks_for_that() -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_check_finds_that_both_files_of_a_place_fit(place: str) -> None:
-    config = discovery.load(DEPLOY / place / "kubextend.yaml", runs_here=False)
-    assert scheduler_differences(config, DEPLOY / place / "kube-scheduler.yaml").issues == ()
+    theirs = DEPLOY / place / "kube-scheduler.yaml"
+    result = run("check", DEPLOY / place / "kubextend.yaml", "--scheduler", theirs)
+    assert result.exit_code == 0, result.stderr
+    assert FITS in result.stdout
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -289,7 +272,7 @@ def test_the_role_of_the_leader_is_exactly_what_a_replica_calls_to_lead() -> Non
     }
     role, binding = documents(DEPLOY / "service/leader/rbac.yaml")
     named = [rule.get("resourceNames") for rule in role["rules"]]
-    assert named == [None, [config.parse(LEADING, known=IN_TREE).server.lease.name], None]  # type: ignore[union-attr]
+    assert named == [None, ["kubextend"], None]
     subjects = [d["subjects"] for d in documents(DEPLOY / "service/rbac.yaml") if "subjects" in d]
     assert [binding["subjects"]] == subjects
 

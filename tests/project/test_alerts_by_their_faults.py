@@ -26,13 +26,17 @@ from typing import Any
 
 import pytest
 import yaml
-from shipped_rules import alerts, dashboard_expressions, metric_names, rule_file
 from tests.doors.certificates import Authority
+from tests.doors.shipped_rules import alerts, dashboard_expressions, metric_names, rule_file
 
-pytestmark = pytest.mark.skipif(shutil.which("prometheus") is None, reason="needs prometheus")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("prometheus") is None, reason="needs prometheus"),
+]
 
 # For what is to happen in the end, however busy the machine is.
 PATIENT_S = 120.0
+ROOT = Path(__file__).resolve().parents[2]
 SERVE = [sys.executable, "-c", "from kubextend.cli import main; main()", "serve"]
 JSON = {"content-type": "application/json"}
 MEBIBYTE = 1024 * 1024
@@ -98,7 +102,7 @@ def kubextend(folder: Path, config: Config, **environment: str) -> Iterator[Serv
     }
     file = folder / "kubextend.yaml"
     file.write_text(yaml.safe_dump(whole))
-    paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(ROOT / "tests" / "doors"), *filter(None, [os.environ.get("PYTHONPATH")])]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [*SERVE, "--config", str(file)],

@@ -1,7 +1,9 @@
 """docs/ is executed: its plugin works, its tests pass, its commands print what it says."""
 
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,14 +11,13 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.doors.command_line import configuration, profile
+from tests.doors.command_line import run as run_here
+from tests.doors.configured_plugins import METHODS_OF_POINT
 
 from e2e.why_cases import CASES, ON_A_NODE_OR_ABSENT
 from kubextend import core, testing
-from kubextend.config import model
 from kubextend.framework import CycleState, Handle, HeldPod, HeldPods, Status
-from kubextend.framework.plugin import METHODS_OF_POINT
-from kubextend.profile import binding_cycle, breaker
-from kubextend.verbs import answer_in_time, unplaced_pods
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -68,6 +69,7 @@ def test_the_first_plugin_has_at_most_15_lines() -> None:
     assert len([line for line in plugin if line]) <= MOST_LINES
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_first_plugin_pass(folder: Path) -> None:
     options = ["-q", "-W", "error", "-p", "no:cacheprovider"]
     printed = run(folder, sys.executable, "-m", "pytest", *options, "test_team_nodes.py")
@@ -82,6 +84,7 @@ def shell_line(start: str) -> str:
     return line
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_page_about_the_handle_pass(tmp_path: Path) -> None:
     for block in blocks("python", (DOCS / "plugin-api.md").read_text()):
         name = re.match(r"# (\S+)\n", block)
@@ -101,6 +104,7 @@ def test_the_tests_of_the_page_about_the_handle_pass(tmp_path: Path) -> None:
     assert "2 passed" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_commands_print_what_the_page_says(folder: Path) -> None:
     written = shell_line("kubextend scheduler-config").removeprefix("kubextend ")
     arguments, _, file = written.partition(" > ")
@@ -112,6 +116,7 @@ def test_the_commands_print_what_the_page_says(folder: Path) -> None:
         assert run(folder, KUBEXTEND, *words) == printed
 
 
+@pytest.mark.slow
 def test_the_scheduler_of_the_page_stands_beside_the_one_of_the_cluster(folder: Path) -> None:
     arguments = shell_line("kubextend scheduler-config").partition(" > ")[0].split()[1:]
     written = yaml.safe_load(run(folder, KUBEXTEND, *arguments))
@@ -123,6 +128,7 @@ def test_the_scheduler_of_the_page_stands_beside_the_one_of_the_cluster(folder: 
     assert {pod["spec"]["schedulerName"] for pod in pods} == {"team-scheduler"}
 
 
+@pytest.mark.slow
 def test_two_profiles_give_the_scheduler_configuration_of_the_page(tmp_path: Path) -> None:
     page = blocks("yml", (DOCS / "configuration.md").read_text())
     given, written, *_ = [block.partition("\n") for block in page]
@@ -133,6 +139,7 @@ def test_two_profiles_give_the_scheduler_configuration_of_the_page(tmp_path: Pat
     assert lines == written[2].splitlines()
 
 
+@pytest.mark.slow
 def test_the_program_makes_an_application(folder: Path) -> None:
     # The service account and the kubeconfig of the page are not there: whole nodes will do.
     config = (folder / "kubextend.yaml").read_text().replace("cluster: {}\n", "")
@@ -168,6 +175,7 @@ def test_a_page_links_only_to_what_is_there(page: Path) -> None:
         assert not anchor or anchor in anchors(there), link
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_python_on_a_page_is_formatted_as_the_code_is(page: Path) -> None:
     for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
@@ -178,38 +186,14 @@ def test_python_on_a_page_is_formatted_as_the_code_is(page: Path) -> None:
         assert done.returncode == 0, done.stdout
 
 
-def test_the_numbers_of_failures_are_those_of_the_code() -> None:
-    text = " ".join((DOCS / "failures.md").read_text().split())
-    hang, retry = answer_in_time._SHARE, answer_in_time._FIRST_TRY_SHARE
-    assert f"| after {retry:.0%} | prioritize".replace("%", " %") in text
-    assert f"| after {hang:.0%} | kubextend answers".replace("%", " %") in text
-    assert f"while it is open, {breaker.OPEN_S:g} s" in text
-    assert "If two abandoned threads of one plugin" in text
-    assert breaker.MOST_STUCK_THREADS == 2
-    plugins, cleanup = binding_cycle._AFTER_PLUGINS, binding_cycle._AFTER_CLEANUP
-    for share, most_s in (plugins, cleanup):
-        assert f"before the last {share * 100:g} %" in text
-        assert f"last {most_s:g} s if that is less" in text
-    hold_s, longest_s = (
-        unplaced_pods._PERMIT_HOLD_S,
-        unplaced_pods._LONGEST_PERMIT_HOLD_S,
-    )
-    assert f"kubextend does so for {hold_s:g} s" in text
-    assert f"up to {longest_s / 60:g} minutes" in text
-    extender = model.Extender()
-    timeout = str(extender.http_timeout).replace("s", " s")
-    assert f"`extender.httpTimeout`, by default {timeout};" in text
-    assert extender.permit_max_wait.seconds == 60
-    assert extender.bind_timeout.seconds - extender.permit_max_wait.seconds == 60
-
-
 def test_policies_are_written_as_the_page_says() -> None:
-    blocks = re.findall(
-        r"^```yaml\n(.*?)^```$", (DOCS / "failures.md").read_text(), re.DOTALL | re.MULTILINE
-    )
-    entries = [entry for block in blocks for entry in yaml.safe_load(block)["pluginConfig"]]
-    read = [model.PluginConfig.model_validate(entry) for entry in entries]
-    assert [each.failure_policy for each in read] == ["Ignore"]
+    pages = blocks("yaml", (DOCS / "failures.md").read_text())
+    entries = [entry for block in pages for entry in yaml.safe_load(block)["pluginConfig"]]
+    plugins = [profile(filter=entry["name"]) | {"pluginConfig": [entry]} for entry in entries]
+    for one in plugins:
+        checked = run_here("check", "-", given=json.dumps(configuration(profiles=[one])))
+        assert "failurePolicy" not in checked.stderr
+    assert [entry["failurePolicy"] for entry in entries] == ["Ignore"]
 
 
 @pytest.mark.parametrize(
@@ -366,3 +350,48 @@ def test_the_page_about_state_names_each_field_that_plugins_can_read() -> None:
 def test_the_tests_inject_at_least_fifty_causes() -> None:
     pending = [case for case in CASES.values() if case.cause not in ON_A_NODE_OR_ABSENT]
     assert len(pending) >= 50
+
+
+# The examples of these pages run from the root of the repository.
+EXAMPLES = ("README.md", "docs/library.md", "docs/http.md", "docs/operating.md", "docs/plugins.md")
+
+
+def of_examples(language: str) -> list[str]:
+    return [block for page in EXAMPLES for block in blocks(language, (ROOT / page).read_text())]
+
+
+def commands() -> list[tuple[str, str]]:
+    """Each command of the console blocks, and what the page says that it prints."""
+    return [
+        (line, printed)
+        for block in of_examples("console")
+        for line, printed in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+    ]
+
+
+@pytest.mark.parametrize("code", of_examples("python"))
+def test_a_python_example_runs(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    exec(compile(code, "page.md", "exec"), {})
+
+
+@pytest.mark.parametrize(("line", "printed"), commands())
+def test_a_command_prints_what_the_page_says(
+    line: str, printed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    command, _, written = line.partition(" > ")
+    program, *arguments = shlex.split(command)
+    result = run_here(*arguments)
+    assert program == "kubextend"
+    assert result.exit_code == 0, result.output
+    if written:
+        assert yaml.safe_load(result.stdout)["kind"] == "KubeSchedulerConfiguration"
+    else:
+        assert result.stdout == printed
+
+
+def test_there_are_examples_of_every_kind() -> None:
+    assert len(blocks("python", (ROOT / "README.md").read_text())) == 1
+    named = {line.split()[1] for line, _ in commands()}
+    assert named == {"filter", "prioritize", "check", "scheduler-config"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-MONITORING = Path(__file__).resolve().parents[3] / "deploy" / "monitoring"
+MONITORING = Path(__file__).resolve().parents[2] / "deploy" / "monitoring"
 _NAME = re.compile(r"\b(?:kubextend|process|up)_?[a-z_]*\b")
 _IN_QUOTES = re.compile(r'"[^"]*"')
 

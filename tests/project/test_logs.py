@@ -6,8 +6,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-
-from kubextend import logs
+from tests.doors import log_lines
 
 
 @pytest.fixture(autouse=True)
@@ -19,8 +18,8 @@ def root_as_it_was() -> Iterator[None]:
     root.setLevel(level)
 
 
-def logged(fmt: logs.Format, capsys: pytest.CaptureFixture[str]) -> str:
-    logs.configure("info", fmt)
+def logged(fmt: str, capsys: pytest.CaptureFixture[str]) -> str:
+    log_lines.configure("info", fmt)
     logging.getLogger("kubextend.test").info(
         'pod "%s" rejected\n', "a\x1b[31m", extra={"nodes": 3, "why": "no RDMA"}
     )
@@ -40,7 +39,7 @@ def test_a_line_of_text_cannot_be_forged(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_fact_of_a_line_of_text_cannot_forge_another(
     fact: str, written: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    logs.configure("info", "text")
+    log_lines.configure("info", "text")
     logging.getLogger("kubextend.test").info("rejected", extra={"why": fact})
     assert capsys.readouterr().err.partition(" why=")[2] == f"{written}\n"
 
@@ -59,7 +58,7 @@ def test_a_line_of_json_carries_the_facts(capsys: pytest.CaptureFixture[str]) ->
 
 def test_a_line_of_json_is_one_line_of_plain_ascii(capsys: pytest.CaptureFixture[str]) -> None:
     hostile = "a\x9b31m\u202e\x85\u2028\x7f\x1bß"
-    logs.configure("info", "json")
+    log_lines.configure("info", "json")
     logging.getLogger("kubextend.test").info("rejected", extra={"why": hostile})
     line = capsys.readouterr().err
     assert line.removesuffix("\n").isprintable()
@@ -67,11 +66,11 @@ def test_a_line_of_json_is_one_line_of_plain_ascii(capsys: pytest.CaptureFixture
     assert json.loads(line)["why"] == hostile
 
 
-@pytest.mark.parametrize("fmt", logs.FORMATS)
+@pytest.mark.parametrize("fmt", log_lines.FORMATS)
 def test_an_exception_is_written_with_its_traceback(
-    fmt: logs.Format, capsys: pytest.CaptureFixture[str]
+    fmt: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    logs.configure("error", fmt)
+    log_lines.configure("error", fmt)
     try:
         sys.intern(1)  # type: ignore[arg-type]
     except TypeError:
@@ -85,7 +84,7 @@ def test_an_exception_is_written_with_its_traceback(
 def test_no_line_of_a_traceback_looks_like_a_line_of_the_log(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    logs.configure("info", "text")
+    log_lines.configure("info", "text")
     forged = "2026-11-21T20:00:00.000Z INFO    kubextend: pod ml/p is allowed"
     try:
         sys.exit(f"bad\n{forged}\r{forged}\x1b[31m\u2028{forged}")
@@ -98,21 +97,21 @@ def test_no_line_of_a_traceback_looks_like_a_line_of_the_log(
 
 
 def test_what_is_below_the_level_is_not_written(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.configure("warning", "text")
+    log_lines.configure("warning", "text")
     logging.getLogger("kubextend.test").info("quiet")
     assert capsys.readouterr().err == ""
 
 
 def test_configuring_twice_writes_each_line_once(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.configure("info", "text")
-    logs.configure("info", "text")
+    log_lines.configure("info", "text")
+    log_lines.configure("info", "text")
     logging.getLogger("kubextend.test").info("once")
     assert capsys.readouterr().err.count("once") == 1
 
 
 def test_a_flood_of_lines_is_bounded_and_the_next_line_says_how_many_are_missing() -> None:
     now_s = [0.0]
-    at_most = logs.AtMost(3, clock=lambda: now_s[0])
+    at_most = log_lines.at_most(3, lambda: now_s[0])
     records = [logging.makeLogRecord({"msg": str(number)}) for number in range(12)]
     passed = [record.msg for record in records[:10] if at_most.filter(record)]
     assert passed == ["0", "1", "2"]
