@@ -1,64 +1,14 @@
-"""``read_args`` and ``ExtenderArgs``: what is read, and the three writers of its answer."""
+"""What is read from requests, and the writers of answers."""
 
 import array
 import json
 
-import core_world as world
 import pytest
+from tests.doors import core_objects as world
 
 from kubextend import core
 
 THREE = [world.node(name) for name in "abc"]
-NULLS = {
-    "Nodes": None,
-    "NodeNames": None,
-    "FailedNodes": None,
-    "FailedAndUnresolvableNodes": None,
-    "Error": "",
-}
-
-
-def test_full_mode_keeps_the_bytes_of_each_kept_node() -> None:
-    spaced = (
-        b'{"Nodes":{"items":[ {"metadata": {"name":"a" }, "x":1e400 } ,{"metadata":{"name":"b"}}]}}'
-    )
-    args = core.read_args(spaced)
-    assert not args.names_mode
-    answer = args.filter_result(core.Mask([True, False]), "no")
-    assert b'"items":[{"metadata": {"name":"a" }, "x":1e400 }]' in answer
-    assert b'"FailedAndUnresolvableNodes":{"b":"no"}' in answer
-
-
-def test_names_mode_answers_with_names() -> None:
-    args = core.read_args(world.names(["a", "b", "a"]))
-    assert args.names_mode
-    answer = json.loads(
-        args.filter_result(core.Mask([True, False, True]), "no", unresolvable=False)
-    )
-    assert answer == {**NULLS, "NodeNames": ["a", "a"], "FailedNodes": {"b": "no"}}
-
-
-@pytest.mark.parametrize("body", [b"{}", b"null", b'{"Nodes":null,"NodeNames":null}'])
-def test_a_request_without_nodes_has_none_and_answers_nulls(body: bytes) -> None:
-    args = core.read_args(body)
-    assert args.nodes is None
-    assert json.loads(args.filter_answer([])) == NULLS
-    assert args.prioritize_result([]) == b"[]"
-
-
-def test_the_first_entry_that_names_a_node_decides_its_reason_and_kind() -> None:
-    args = core.read_args(world.full(THREE))
-    answer = json.loads(
-        args.filter_answer(
-            [
-                (core.Mask([False, True, False]), "first", False),
-                (core.Mask([True, True, False]), "second", True),
-            ]
-        )
-    )
-    assert answer["FailedNodes"] == {"b": "first"}
-    assert answer["FailedAndUnresolvableNodes"] == {"a": "second"}
-    assert [item["metadata"]["name"] for item in answer["Nodes"]["items"]] == ["c"]
 
 
 @pytest.mark.parametrize("length", [0, 2, 4])
@@ -87,21 +37,6 @@ def test_entries_of_another_shape_are_refused(entries: object) -> None:
     # A tuple of another length is a ValueError, as when Python unpacks it.
     with pytest.raises((TypeError, ValueError)):
         core.read_args(world.names(["a"])).filter_answer(entries)  # type: ignore[arg-type]
-
-
-def test_a_reason_that_is_no_text_is_refused() -> None:
-    args = core.read_args(world.names(["a"]))
-    with pytest.raises(UnicodeEncodeError):
-        args.filter_result(core.Mask([False]), "\ud800")
-    with pytest.raises(TypeError):
-        args.filter_result(core.Mask([False]), None)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("reason", ["", '"', "\\", "\0\x1f\n", "\u2028\u2029", "<&>", "漢😀\x7f"])
-def test_reasons_come_back_as_they_were_given(reason: str) -> None:
-    args = core.read_args(world.names(["a"]))
-    answer = json.loads(args.filter_result(core.Mask([False]), reason))
-    assert answer["FailedAndUnresolvableNodes"] == {"a": reason}
 
 
 @pytest.mark.parametrize(
@@ -193,3 +128,66 @@ def test_stores_are_node_stores_and_watched_is_named() -> None:
         core.read_args(b"{}", None, core.NodeStore())  # type: ignore[misc]
     with pytest.raises(TypeError):
         core.ExtenderArgs()
+
+
+WHOLE = {"Pods": [{"metadata": {"uid": "u1"}}, None, {"metadata": {}}], "NumPDBViolations": 3}
+META = {"Pods": [{"UID": "u1"}, None, {}], "NumPDBViolations": 3}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"NodeNameToVictims": {"b": WHOLE, "a": {}, "gone": None}},
+        {"NodeNameToMetaVictims": {"b": META, "a": {"Pods": None}, "gone": None}},
+        {"NodeNameToMetaVictims": {"b": META, "a": {}}, "NodeNameToVictims": {"other": {}}},
+        {"nodenametometavictims": {"b": META, "a": {}}},
+    ],
+)
+def test_both_forms_of_victims_give_the_same_candidates_and_answer(body: world.Json) -> None:
+    args = core.read_preemption_args(world.compact({"Pod": world.pod("p"), **body}))
+    assert args.nodes.names == ["a", "b"]
+    assert args.victims == [([], 0), (["u1", ""], 3)]
+    assert args.pod is not None
+    assert args.pod.name == "p"
+    assert json.loads(args.result(core.Mask([False, True]))) == {
+        "NodeNameToMetaVictims": {
+            "b": {"Pods": [{"UID": "u1"}, {"UID": ""}], "NumPDBViolations": 3}
+        }
+    }
+    assert args.result(core.Mask([False, False])) == b'{"NodeNameToMetaVictims":{}}'
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (b"", "byte 0: the body ends too early"),
+        (
+            b'{"NodeNameToMetaVictims":{"a":{"NumPDBViolations":1.5}}}',
+            "byte 50: NodeNameToMetaVictims.NumPDBViolations: expected an integer of 64 bits",
+        ),
+        (
+            b'{"NodeNameToVictims":[]}',
+            "byte 21: NodeNameToVictims: expected an object, found a list",
+        ),
+    ],
+)
+def test_a_preemption_that_cannot_be_read_is_a_wire_error(body: bytes, sentence: str) -> None:
+    with pytest.raises(core.WireError) as caught:
+        core.read_preemption_args(body)
+    assert str(caught.value) == sentence
+
+
+def test_bindings_are_read_in_any_case_and_what_is_absent_is_empty() -> None:
+    exact = b'{"PodName":"p","PodNamespace":"ns","PodUID":"u","Node":"n"}'
+    for body in (exact, exact.lower()):
+        args = core.read_binding_args(body)
+        assert (args.pod_name, args.pod_namespace, args.pod_uid, args.node) == ("p", "ns", "u", "n")
+    for body in (b"{}", b"null", b'{"PodName":null,"Other":[{}]}'):
+        args = core.read_binding_args(body)
+        assert (args.pod_name, args.pod_namespace, args.pod_uid, args.node) == ("", "", "", "")
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"Node":7}', b'{"Node":"n"', b'{"Node":"\xff"}'])
+def test_a_binding_that_cannot_be_read_is_a_wire_error(body: bytes) -> None:
+    with pytest.raises(core.WireError, match=r"^byte \d+: "):
+        core.read_binding_args(body)

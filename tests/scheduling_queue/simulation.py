@@ -1,4 +1,4 @@
-"""Simulates a cluster in which a tenant creates all kinds of harmful pods, beside a neighbour.
+"""Simulates a cluster in which a tenant creates all kinds of harmful pods next to a neighbour.
 
 The simulated kube-scheduler works on one pod at a time, in its own order, and kube-apiserver on one
 patch. kube-scheduler retries a pod that it cannot place, as it does when an extender rejected the
@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TypeAlias
 
-from queue_world import WINDOW_HOLD_S, Clock, Queue, pod, released
+from tests.doors.queue_stories import MAX_HOLD_S, Clock, Queue, Strategy, pod, released
 
 from kubextend.plugins import PrioritySort
-from kubextend.queue import FairQueuing, Strategy
 
 PATCH_S = 0.02
 ATTEMPT_S = 0.1
@@ -95,7 +94,7 @@ class Simulation:
 
     Attributes:
         strategy: the strategy of the queue.
-        fair_queuing: the fair queuing of the queue.
+        by_namespace: whether namespaces take turns.
         window: the size of the queue's window.
         seconds: for how many simulated seconds pods are created.
         attempt_s: for how long kube-scheduler works on a pod that it places.
@@ -105,7 +104,7 @@ class Simulation:
     """
 
     strategy: Strategy
-    fair_queuing: FairQueuing
+    by_namespace: bool = True
     window: int = 1
     seconds: float = 600.0
     attempt_s: float = ATTEMPT_S
@@ -125,10 +124,10 @@ class Simulation:
         self._queue = Queue(
             self.strategy,
             self.window,
+            self.by_namespace,
             PrioritySort(),
             clock=self._clock,
-            fair_queuing=self.fair_queuing,
-        ).queue
+        )
 
     def run(self, makers: Makers = ()) -> list[float]:
         """Run the simulation; return the seconds for which the neighbour's pods waited, sorted.
@@ -150,7 +149,7 @@ class Simulation:
                 make = self._maker(namespace, outcome, priority)
                 self._at(number * every_s, make)
         look_s: float | None = None
-        end_s = self.seconds + WINDOW_HOLD_S
+        end_s = self.seconds + MAX_HOLD_S
         while (self._events or look_s is not None) and self._clock() < end_s:
             if look_s is not None and (
                 not self._events or self._clock() + look_s < self._events[0][0]
@@ -184,14 +183,14 @@ class Simulation:
                     members.append(made)
                     made.members = members
                 self._made[name] = made
-                self._queue.observe(pod(name, **made.fields))  # type: ignore[arg-type]
+                self._queue.show(pod(name, **made.fields))  # type: ignore[arg-type]
 
         return make
 
     def _release(self) -> None:
         """Send a patch that removes the gate of each pod that is due for release."""
-        for due in self._queue.due():
-            made = self._made[due.name]
+        for name in self._queue.due():
+            made = self._made[name]
             if made.outcome is Outcome.UNPATCHABLE:
                 self._after(PATCH_S, self._refuser(made))
             else:
@@ -209,17 +208,17 @@ class Simulation:
 
     def _refuser(self, made: Made) -> Callable[[], None]:
         def refuse() -> None:
-            self._queue.refused(f"uid-{made.name}", "too large")
+            self._queue.refused(made.name)
 
         def refuse_once() -> None:
-            self._queue.refused_once(f"uid-{made.name}")
+            self._queue.refused_once(made.name)
             self._after(self._pauses_s(), refuse)
 
         return refuse_once
 
     def _releaser(self, made: Made) -> Callable[[], None]:
         def release() -> None:
-            self._queue.released(f"uid-{made.name}")
+            self._queue.patched(made.name)
             made.has_gate = False
             waits = made.outcome is Outcome.INCOMPLETE_GANG
             if not (waits or any(member.has_gate for member in made.members)):
@@ -249,20 +248,19 @@ class Simulation:
 
     def _end(self, made: Made) -> None:
         self._busy = False
-        uid = f"uid-{made.name}"
         if made.outcome is Outcome.UNSCHEDULABLE:
             seen = released(made.name, "Unschedulable", **made.fields)
-            self._queue.observe(seen)
+            self._queue.show(seen)
             backoff_s = min(FIRST_BACKOFF_S * 2.0**made.tries, LONGEST_BACKOFF_S)
             made.tries += 1
             self._after(backoff_s, lambda: self._activate(made))
         elif made.outcome is Outcome.SLOW_VOLUME:
-            self._after(VOLUME_S, lambda: self._queue.forget(uid))
+            self._after(VOLUME_S, lambda: self._queue.gone(made.name))
         elif made.outcome is Outcome.HELD_IN_PERMIT:
-            self._queue.held_in_permit(uid)
+            self._queue.permit_holds(made.name)
         else:
             for bound in made.members or [made]:
-                self._queue.forget(f"uid-{bound.name}")
+                self._queue.gone(bound.name)
             if made.namespace == NEIGHBOUR:
                 made.bound = True
                 self.waited_s.append(self._clock() - made.created_s)

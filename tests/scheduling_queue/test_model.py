@@ -3,20 +3,29 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from queue_world import GATE, Clock, Queue, pod
+from tests.doors.queue_stories import (
+    GATE,
+    MAX_HOLD_S,
+    Clock,
+    PreEnqueuePlugin,
+    Queue,
+    Strategy,
+    pod,
+)
 
-from kubextend import core
-from kubextend.queue import State, Strategy
+from kubextend import Status, core
 
 NAMES = st.sampled_from([f"p{number}" for number in range(12)])
 GROUPS = st.sampled_from(["", "", "g", "h"])
 CLASSES = ("BestEffort", "Burstable", "Guaranteed")
 PRIORITIES = st.sampled_from([None, 0, 1, 1000])
 OTHER_GATE = "example.com/other"
-HOLD_S = 60.0
+
+pytestmark = pytest.mark.slow
 
 
 @dataclass
@@ -100,8 +109,8 @@ class Place:
     is_tried: bool = False
 
 
-def held_by_label(made: core.Pod) -> str:
-    return "held" if made.labels.get("held") else ""
+def held_by_label(made: core.Pod) -> Status | None:
+    return Status.unschedulable("held") if made.labels.get("held") else None
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -113,24 +122,23 @@ class QueueMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = Clock()
-        self.queue = Queue(
-            self.strategy, self.window, clock=self.clock, why_held=held_by_label
-        ).queue
+        plugins = (PreEnqueuePlugin(held_by_label),)
+        self.queue = Queue(self.strategy, self.window, clock=self.clock, pre_enqueue=plugins)
         self.facts: dict[str, Fact] = {}
         self.places: dict[str, Place] = {}
         self.arrivals = 0
-        self.in_vain_s: list[float] = []
+        self.futile_s: list[float] = []
 
     def hold_s(self) -> float:
-        """Half as long for each hold in vain, none of them long after the one before it."""
+        """Half as long for each futile hold, none of them long after the one before it."""
         times = 0
         for later_s, earlier_s in zip(
-            [self.clock(), *reversed(self.in_vain_s)], reversed(self.in_vain_s), strict=False
+            [self.clock(), *reversed(self.futile_s)], reversed(self.futile_s), strict=False
         ):
-            if later_s - earlier_s > 10 * HOLD_S:
+            if later_s - earlier_s > 10 * MAX_HOLD_S:
                 break
             times += 1
-        return max(HOLD_S / 2**times, 1.0)
+        return max(MAX_HOLD_S / 2**times, 1.0)
 
     def those_of(self, unit: str) -> list[Fact]:
         """The pods that have a place together."""
@@ -144,7 +152,7 @@ class QueueMachine(RuleBasedStateMachine):
         place = self.places.get(fact.unit)
         if place is None or (is_released and not place.is_released):
             now_s = self.clock()
-            self.places[fact.unit] = Place(now_s, now_s + HOLD_S, is_released)
+            self.places[fact.unit] = Place(now_s, now_s + MAX_HOLD_S, is_released)
         fact.releasing, fact.waited_for = not is_released, is_released
 
     def leave(self, fact: Fact) -> None:
@@ -158,7 +166,7 @@ class QueueMachine(RuleBasedStateMachine):
             if now_s < place.until_s:
                 continue
             if place.is_tried:
-                self.in_vain_s.append(now_s)
+                self.futile_s.append(now_s)
             for fact in self.those_of(unit):
                 if fact.releasing:
                     self.set_aside(fact)
@@ -216,7 +224,7 @@ class QueueMachine(RuleBasedStateMachine):
     def show(self, fact: Fact) -> None:
         if not fact.gated and not fact.other_gate:
             self.let_go(fact)
-        self.queue.observe(fact.made())
+        self.queue.show(fact.made())
 
     def named(self, data: st.DataObject, wanted: Callable[[Fact], bool]) -> Fact | None:
         names = sorted(fact.name for fact in self.facts.values() if wanted(fact))
@@ -276,7 +284,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.enter(fact, is_released=False)
             fact.tried = True
             expected.append(fact.name)
-        assert [made.name for made in self.queue.due()] == expected
+        assert self.queue.due() == expected
 
     @rule(data=st.data(), seen=st.booleans())
     def the_patch_succeeds(self, data: st.DataObject, seen: bool) -> None:
@@ -287,29 +295,29 @@ class QueueMachine(RuleBasedStateMachine):
             self.let_go(fact)
             if seen:
                 self.show(fact)
-            self.queue.released(f"uid-{fact.name}")
-            self.queue.observe(stale)
+            self.queue.patched(fact.name)
+            self.queue.show(stale)
 
     @rule(data=st.data())
     def the_patch_is_not_made(self, data: st.DataObject) -> None:
         fact = self.named(data, lambda fact: fact.releasing)
         if fact:
             self.leave(fact)
-            self.queue.returned(f"uid-{fact.name}")
+            self.queue.unsent(fact.name)
 
     @rule(data=st.data())
     def the_patch_is_refused(self, data: st.DataObject) -> None:
         fact = self.named(data, lambda fact: fact.releasing)
         if fact:
             self.set_aside(fact)
-            self.queue.refused(f"uid-{fact.name}", "no")
+            self.queue.refused(fact.name)
 
     @rule(data=st.data())
     def permit_holds_it(self, data: st.DataObject) -> None:
         fact = self.named(data, lambda fact: fact.free)
         if fact:
             self.leave(fact)
-            self.queue.held_in_permit(f"uid-{fact.name}")
+            self.queue.permit_holds(fact.name)
 
     @rule(data=st.data(), verdict=st.sampled_from(["Unschedulable", "SchedulerError"]))
     def kube_scheduler_finds_no_node(self, data: st.DataObject, verdict: str) -> None:
@@ -324,27 +332,27 @@ class QueueMachine(RuleBasedStateMachine):
         if fact:
             self.leave(fact)
             del self.facts[fact.name]
-            self.queue.forget(f"uid-{fact.name}")
+            self.queue.gone(fact.name)
 
     @rule(seconds=st.sampled_from([0.0, 1.0, 20.0, 60.0]))
     def time_passes(self, seconds: float) -> None:
         self.clock.pass_s(seconds)
 
     @rule()
-    def everything_is_listed_anew(self) -> None:
+    def everything_is_listed_again(self) -> None:
         for fact in self.facts.values():
             if not fact.gated and not fact.other_gate:
                 self.let_go(fact)
-        self.queue.replace([fact.made() for fact in self.facts.values()])
+        self.queue.list(*(fact.made() for fact in self.facts.values()))
 
     @invariant()
     def no_pod_is_lost(self) -> None:
         counts = self.queue.counts()
         gated = sum(fact.gated for fact in self.facts.values())
-        waiting = (State.READY, State.HELD, State.SET_ASIDE, State.RELEASING)
+        waiting = ("ready", "held", "set_aside", "releasing")
         assert sum(counts[state] for state in waiting) == gated
-        assert counts[State.RELEASING] == sum(fact.releasing for fact in self.facts.values())
-        assert counts[State.RELEASED] == sum(fact.waited_for for fact in self.facts.values())
+        assert counts["releasing"] == sum(fact.releasing for fact in self.facts.values())
+        assert counts["released"] == sum(fact.waited_for for fact in self.facts.values())
 
     def teardown(self) -> None:
         """In the end every pod is released, once."""
@@ -355,12 +363,11 @@ class QueueMachine(RuleBasedStateMachine):
         left = {fact.name for fact in self.facts.values() if fact.gated and not fact.releasing}
         for fact in list(self.facts.values()):
             if fact.name not in left:
-                self.queue.forget(f"uid-{fact.name}")
+                self.queue.gone(fact.name)
         released: list[str] = []
         while due := self.queue.due():
-            for made in due:
-                released.append(made.name)
-                self.queue.forget(made.uid)
+            released += due
+            self.queue.gone(*due)
         assert sorted(released) == sorted(left)
 
 
@@ -391,7 +398,7 @@ class Api:
 
 
 class LateMachine(RuleBasedStateMachine):
-    """The watch lags behind, and the queue is started anew in the middle."""
+    """The watch lags behind, and the queue is restarted in the middle."""
 
     window = 2
 
@@ -402,9 +409,9 @@ class LateMachine(RuleBasedStateMachine):
         self.start()
 
     def start(self) -> None:
-        self.queue = Queue(Strategy.STRICT_FIFO, self.window).queue
+        self.queue = Queue(Strategy.STRICT_FIFO, self.window)
         self.api.events.clear()
-        self.queue.replace([fact.made() for fact in self.api.pods.values()])
+        self.queue.list(*(fact.made() for fact in self.api.pods.values()))
 
     @rule(priority=PRIORITIES, group=GROUPS)
     def create(self, priority: int | None, group: str) -> None:
@@ -418,24 +425,24 @@ class LateMachine(RuleBasedStateMachine):
     def the_watch_shows_some(self, count: int) -> None:
         for name, made in self.api.events[:count]:
             if made is None:
-                self.queue.forget(f"uid-{name}")
+                self.queue.gone(name)
             else:
-                self.queue.observe(made)
+                self.queue.show(made)
         del self.api.events[:count]
 
     @rule(answered=st.booleans())
     def release(self, answered: bool) -> None:
-        for made in self.queue.due():
-            fact = self.api.pods.get(made.name)
+        for name in self.queue.due():
+            fact = self.api.pods.get(name)
             if fact is None:
-                self.queue.forget(made.uid)
+                self.queue.gone(name)
                 continue
             if fact.gated:
                 self.api.releases[fact.name] = self.api.releases.get(fact.name, 0) + 1
                 fact.gated = False
                 self.api.changed(fact.name)
             if answered:
-                self.queue.released(made.uid)
+                self.queue.patched(name)
 
     @precondition(lambda self: any(not fact.gated for fact in self.api.pods.values()))
     @rule(data=st.data())
@@ -473,5 +480,5 @@ TestStrictFifo = QueueMachine.TestCase
 TestBestEffortFifo = BestEffortMachine.TestCase
 TestOneByOne = OneByOneMachine.TestCase
 TestLateWatch = LateMachine.TestCase
-for _machine in (TestStrictFifo, TestBestEffortFifo, TestOneByOne, TestLateWatch):
-    _machine.settings = LONG
+TestStrictFifo.settings = TestBestEffortFifo.settings = LONG
+TestOneByOne.settings = TestLateWatch.settings = LONG

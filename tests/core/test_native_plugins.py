@@ -1,7 +1,7 @@
-"""``NativePlugin``: found by name, made from rules, called with a pod and nodes."""
+"""Native plugins: made by name or from rules, called with a pod and nodes."""
 
-import core_world as world
 import pytest
+from tests.doors import core_objects as world
 
 from kubextend import core
 
@@ -15,30 +15,6 @@ def outcome(plugin: core.NativePlugin, pod: core.Pod, nodes: core.Nodes) -> list
     return [
         next((reason for mask, reason, _ in rejections if mask[i]), None) for i in range(len(nodes))
     ]
-
-
-@pytest.mark.parametrize(
-    ("name", "pod_labels", "expected"),
-    [
-        ("HighCommPodFilter", {}, [None, None, None]),
-        ("HighCommPodFilter", {"high-comm": ""}, [None, "node", "node"]),
-        ("HighCommPodFilter", {"high-comm": "true"}, [None, "node", "node"]),
-        ("RdmaAware", {}, ["pod", "pod", "pod"]),
-        ("RdmaAware", {"high-comm": "false"}, ["pod", "pod", "pod"]),
-        ("RdmaAware", {"high-comm": "true"}, ["node", None, "node"]),
-    ],
-)
-def test_plugins_by_name(name: str, pod_labels: dict[str, str], expected: list[str | None]) -> None:
-    sentences = {
-        "node": "Node does not support RDMA",
-        "pod": "Pod does not have high-comm=true label",
-        None: None,
-    }
-    nodes = world.nodes_of(
-        world.node("long", RDMA), world.node("short", {"rdma": "true"}), world.node("none")
-    )
-    found = outcome(core.NativePlugin.named(name), world.pod_of(pod_labels), nodes)
-    assert found == [sentences[key] for key in expected]
 
 
 def test_label_match_filters_and_scores_by_its_rules() -> None:
@@ -56,14 +32,6 @@ def test_label_match_filters_and_scores_by_its_rules() -> None:
     assert list(plugin.score_nodes(other, nodes)) == [40, 40, 0]
     view = plugin.score_nodes(web, nodes)
     assert (view.format, view.readonly) == ("q", True)
-
-
-def test_extension_points_are_a_tuple_of_the_verbs_words() -> None:
-    assert core.NativePlugin.named("RdmaAware").extension_points == ("filter",)
-    plugin = core.NativePlugin.label_match()
-    assert plugin.extension_points == ("filter", "score")
-    assert plugin.name == "LabelMatch"
-    assert repr(plugin) == "<NativePlugin LabelMatch>"
 
 
 def test_a_name_that_no_plugin_has_is_told_those_there_are() -> None:

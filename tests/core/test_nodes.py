@@ -1,14 +1,14 @@
-"""``Nodes``: masks, labels and buffers aligned with the request's order."""
+"""Nodes of a request or a store, their columns, and one node with its pods."""
 
 import json
 from collections.abc import Callable
 
-import core_world as world
 import pytest
+from tests.doors import core_objects as world
+from tests.doors.core_objects import node_store, pod, pod_store, read
+from tests.doors.core_objects import node_with_room as node
 
 from kubextend import core
-
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 @pytest.fixture
@@ -23,23 +23,6 @@ def nodes() -> core.Nodes:
         ),
         world.node("c", status={"allocatable": {"cpu": 2, "memory": "0.5"}}),
     )
-
-
-def test_names_and_length(nodes: core.Nodes) -> None:
-    assert len(nodes) == 3
-    assert nodes.names == ["a", "b", "c"]
-    assert repr(nodes) == "<Nodes: 3>"
-
-
-@pytest.mark.parametrize(
-    "names", [[], ["a"], ["a", "b", "a"], ['a"b', "\\", "\0\n\x1f", "ä", "\U0001f600", "\x7f"]]
-)
-def test_the_names_as_json_are_the_names(names: list[str]) -> None:
-    brought = [world.node(name) for name in names]
-    stored = core.NodeStore()
-    stored.replace(world.node_list(brought))
-    for nodes in (core.NodeStore().select(names), world.nodes_of(*brought), stored.select(names)):
-        assert json.loads(nodes.names_json()) == nodes.names == names
 
 
 def test_only_has_the_nodes_of_a_mask_in_order_known_or_not(nodes: core.Nodes) -> None:
@@ -83,19 +66,6 @@ def test_masks(
     assert list(make(nodes)) == expected
 
 
-def test_labels_and_taints(nodes: core.Nodes) -> None:
-    assert nodes.labels("zone") == ["x", "y", None]
-    assert nodes.labels("gpu") == ["", None, None]
-    assert nodes.labels("absent") == [None, None, None]
-    assert nodes.taints == [[], [("k", "v", "NoSchedule")], []]
-
-
-def test_allocatable_is_milli_for_cpu_and_units_for_the_rest(nodes: core.Nodes) -> None:
-    assert list(nodes.allocatable("cpu")) == [0, 1500, 2000]
-    assert list(nodes.allocatable("memory")) == [0, 1024, 1], "half a byte counts as one"
-    assert list(nodes.allocatable("x/gpu")) == [0, 2, 0]
-
-
 def test_buffers_are_read_only_views_of_int64(nodes: core.Nodes) -> None:
     view = nodes.allocatable("cpu")
     assert isinstance(view, memoryview)
@@ -107,32 +77,8 @@ def test_buffers_are_read_only_views_of_int64(nodes: core.Nodes) -> None:
     assert list(world.nodes_of().allocatable("cpu")) == []
 
 
-def preferred(*terms: tuple[int, str]) -> core.Pod:
-    entries = [
-        {"weight": weight, "preference": {"matchExpressions": [{"key": key, "operator": "Exists"}]}}
-        for weight, key in terms
-    ]
-    return world.pod_of(affinity={"nodeAffinity": {PREFERRED: entries}})
-
-
-def test_preferred_by_adds_the_weights_of_the_terms_that_match(nodes: core.Nodes) -> None:
-    assert list(nodes.preferred_by(preferred((10, "zone"), (5, "gpu")))) == [15, 10, 0]
-    assert list(nodes.preferred_by(world.pod_of())) == [0, 0, 0]
-
-
-def test_a_preferred_term_that_cannot_be_parsed_is_a_value_error(nodes: core.Nodes) -> None:
-    with pytest.raises(ValueError, match=r".+"):
-        nodes.preferred_by(preferred((1, "not a key")))
-
-
-@pytest.mark.parametrize("selector", ["zone in", "a=b=c"])
-def test_a_text_that_is_no_selector_is_a_value_error(nodes: core.Nodes, selector: str) -> None:
-    with pytest.raises(ValueError, match=r".+"):
-        nodes.matches(selector)
-
-
 def test_unknown_names_have_nothing_and_match_nothing() -> None:
-    store = world.watched(world.node("a", {"zone": "x"}, status={"allocatable": {"cpu": "1"}}))
+    store = world.node_store(world.node("a", {"zone": "x"}, status={"allocatable": {"cpu": "1"}}))
     args = core.read_args(world.names(["ghost", "a", None]), watched=store)
     nodes = args.nodes
     assert nodes is not None
@@ -146,7 +92,7 @@ def test_unknown_names_have_nothing_and_match_nothing() -> None:
 
 
 def test_latest_looks_names_up_again_and_leaves_the_old_view_alone() -> None:
-    store = world.watched(world.node("a", {"zone": "x"}), world.node("b"))
+    store = world.node_store(world.node("a", {"zone": "x"}), world.node("b"))
     nodes = core.read_args(world.names(["b", "a", "new"]), watched=store).nodes
     assert nodes is not None
     store.apply(world.event("MODIFIED", world.node("a", {"zone": "y"})))
@@ -160,24 +106,58 @@ def test_latest_looks_names_up_again_and_leaves_the_old_view_alone() -> None:
     assert nodes.latest().latest().labels("zone") == [None, "y", "z"]
 
 
-def test_latest_asks_the_watched_store_where_requests_fill_another() -> None:
-    store, watched = core.RequestStore(), world.watched(world.node("a", {"zone": "x"}))
-    core.read_args(world.full([world.node("a", {"zone": "of a request"})]), store)
-    nodes = core.read_args(world.names(["a", "new"]), store, watched=watched).nodes
-    assert nodes is not None
-    watched.apply(world.event("ADDED", world.node("new", {"zone": "z"})))
-    assert nodes.labels("zone") == ["x", None]
-    assert nodes.latest().labels("zone") == ["x", "z"]
+ZONE = "topology.kubernetes.io/zone"
 
 
-def test_the_nodes_of_a_full_request_are_their_own_latest() -> None:
-    store, watched = core.RequestStore(), world.watched(world.node("a", {"zone": "watched"}))
-    body = world.full([world.node("a", {"zone": "x"}), world.node("b", {"zone": "x"})])
-    for _ in range(2):  # new to the store, then recognised
-        nodes = core.read_args(body, store, watched=watched).nodes
-        assert nodes is not None
-        core.read_args(world.full([world.node("c")]), store)
-        latest = nodes.latest()
-        assert latest.names == ["a", "b"]
-        assert latest.labels("zone") == ["x", "x"]
-        assert latest.known.all()
+@pytest.fixture
+def few() -> core.Nodes:
+    tainted = node("n2", cpu="500m", memory="1Gi", pods="110")
+    tainted["spec"] = {
+        "unschedulable": True,
+        "taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}],
+    }
+    tainted["metadata"]["uid"] = "uid-of-n2"
+    store = node_store(node("n1", {ZONE: "a", "rack": "7"}, cpu="4"), tainted)
+    body = {"NodeNames": ["n2", "unknown", "n1"]}
+    found = core.read_args(json.dumps(body).encode(), watched=store).nodes
+    assert found is not None
+    return found
+
+
+def test_nodes_are_a_sequence_of_node_infos(few: core.Nodes) -> None:
+    names = ["n2", "unknown", "n1"]
+    assert [info.name for info in few] == names
+    assert [info.name for info in few.infos()] == names
+    assert [few[i].name for i in range(-3, 3)] == names * 2
+    assert [few.index_of(name) for name in [*names, "n3"]] == [0, 1, 2, None]
+    for index in (3, -4):
+        with pytest.raises(IndexError):
+            few[index]
+
+
+def test_a_node_info_agrees_with_the_columns_of_its_nodes(few: core.Nodes) -> None:
+    infos = few.infos()
+    assert [info.label(ZONE) for info in infos] == few.labels(ZONE)
+    assert [info.allocatable("cpu") for info in infos] == list(few.allocatable("cpu"))
+    assert [info.unschedulable for info in infos] == list(few.unschedulable)
+    assert [info.known for info in infos] == list(few.known)
+    assert [info.taints for info in infos] == few.taints
+
+
+def test_a_node_info_shows_the_pods_that_take_room_on_it(few: core.Nodes) -> None:
+    store = pod_store(pod("a", node="n1"), pod("b"))
+    store.assume(read(pod("b")), "n1")
+    snapshot = store.snapshot()
+    store.forget("b")
+    infos = few.infos(snapshot)
+    assert [[found.name for found in info.pods] for info in infos] == [[], [], ["a", "b"]]
+    assert [info.requested("cpu") for info in infos] == list(snapshot.requested(few, "cpu"))
+    assert [info.requested("pods") for info in infos] == [0, 0, 2]
+
+
+def test_nodes_taken_without_pods_say_so(few: core.Nodes) -> None:
+    for info in (few[0], next(iter(few)), few.infos()[0]):
+        with pytest.raises(RuntimeError, match="pods are not known here"):
+            info.requested("cpu")
+        with pytest.raises(RuntimeError, match="pods are not known here"):
+            _ = info.pods

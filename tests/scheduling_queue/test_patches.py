@@ -1,0 +1,226 @@
+"""The answers to patches, late views of pods, restarts, and other replicas."""
+
+import pytest
+from tests.doors.queue_stories import Queue, Strategy, pod, released
+
+STRICT = Strategy.STRICT_FIFO
+BEST_EFFORT = Strategy.BEST_EFFORT_FIFO
+BOTH = pytest.mark.parametrize("strategy", Strategy)
+
+
+@BOTH
+def test_a_refused_pod_is_set_aside_and_tried_again_ever_more_rarely(strategy: Strategy) -> None:
+    queue = Queue(strategy)
+    queue.show(pod("a"), pod("b", second=1))
+    assert queue.due() == ["a"]
+    queue.refused("a", "the API says no")
+    assert queue.shown()[-1] == (None, "a", "set_aside", "the API says no")
+    assert (queue.counts()["set_aside"], queue.counts()["held"]) == (1, 0)
+    assert queue.drain() == ["b"]
+    pauses = []
+    for _ in range(11):
+        pauses.append(queue.next_look_s() or 0)
+        queue.clock.pass_s(pauses[-1] - 0.1)
+        # A change of the pod does not end the pause.
+        queue.show(pod("a", labels={"changed": str(len(pauses))}))
+        assert queue.due() == []
+        queue.clock.pass_s(0.1)
+        assert queue.due() == ["a"]
+        queue.refused("a", "the API says no")
+    assert pauses == sorted(pauses)
+    assert pauses[0] <= 1
+    assert pauses[-2:] == [300, 300]
+
+
+@BOTH
+def test_no_pod_holds_up_the_next_while_its_gate_cannot_be_removed(strategy: Strategy) -> None:
+    queue = Queue(strategy)
+    queue.show(pod("a"), pod("b", second=1))
+    assert queue.due() == ["a"]
+    assert queue.next_look_s() == 60.0
+    queue.clock.pass_s(59.9)
+    assert queue.due() == []
+    queue.clock.pass_s(0.1)
+    assert queue.due() == ["b"]
+    why = "its gate could not be removed within maxHold"
+    assert queue.shown()[-1] == (None, "a", "set_aside", why)
+
+
+def test_an_answer_that_comes_after_the_pod_was_set_aside_counts() -> None:
+    queue = Queue()
+    queue.show(pod("a"), pod("b", second=1), pod("c", second=2))
+    assert queue.due() == ["a"]
+    queue.clock.pass_s(60)
+    assert queue.release() == ["b"]
+    queue.patched("a")
+    assert queue.state("a") == "released"
+    queue.gone("b")
+    assert queue.due() == []
+
+
+def test_a_pod_whose_patch_was_not_sent_keeps_its_turn() -> None:
+    queue = Queue()
+    queue.show(pod("a"), pod("b", second=1))
+    assert queue.due() == ["a"]
+    queue.unsent("a")
+    assert queue.state("a") == "ready"
+    assert queue.due() == ["a"]
+    queue.unsent("a")
+    # The patch was sent after all.
+    queue.show(released("a"))
+    assert queue.state("a") == "released"
+    assert queue.due() == []
+
+
+def test_a_late_view_of_a_released_pod_does_not_release_it_again() -> None:
+    queue = Queue(BEST_EFFORT)
+    queue.show(pod("a"))
+    assert queue.release() == ["a"]
+    queue.show(pod("a", labels={"changed": "meanwhile"}))
+    assert queue.state("a") == "released"
+    queue.clock.pass_s(100)
+    assert queue.due() == []
+    queue.show(pod("a", labels={"changed": "again"}))
+    assert queue.due() == []
+    assert queue.state("a") == ""
+
+
+def test_the_watch_may_be_ahead_of_the_answer_to_the_patch() -> None:
+    queue = Queue()
+    queue.show(pod("a"), pod("b", second=1), pod("c", second=2))
+    assert queue.due() == ["a"]
+    assert queue.state("a") == "releasing"
+    queue.show(released("a"))
+    assert queue.state("a") == "released"
+    queue.gone("a")
+    queue.patched("a")
+    assert queue.state("a") == ""
+    assert queue.due() == ["b"]
+    # Deleted before its patch is answered.
+    queue.gone("b")
+    assert queue.due() == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "reason", "generation", "waits"),
+    [
+        (STRICT, "SchedulingGated", 2, True),
+        (BEST_EFFORT, "SchedulingGated", 2, True),
+        (STRICT, "Unschedulable", 2, True),
+        (BEST_EFFORT, "Unschedulable", 2, False),
+        # A kube-apiserver before 1.33 counts no generations: such a pod may never have had a gate.
+        (STRICT, "SchedulerError", 0, False),
+        (STRICT, "SchedulingGated", 0, True),
+        (STRICT, "", 2, False),
+    ],
+)
+def test_after_a_restart_the_queue_waits_for_what_was_released_before(
+    strategy: Strategy, reason: str, generation: int, waits: bool
+) -> None:
+    queue = Queue(strategy)
+    queue.list(pod("b", second=1), pod("a", gates=(), reason=reason, generation=generation))
+    assert queue.due() == ([] if waits else ["b"])
+    queue.clock.pass_s(60)
+    assert queue.due() == (["b"] if waits else [])
+
+
+def test_after_a_restart_the_queue_waits_for_no_more_pods_than_the_window_has_places() -> None:
+    queue = Queue(STRICT, window=2)
+    stuck = [released(f"p{number:02}", "Unschedulable", second=number) for number in range(11)]
+    queue.list(*stuck, pod("next", second=99))
+    assert [name for _, name, _, _ in queue.shown()] == ["p09", "p10", "next"]
+    queue.gone("p09")
+    assert queue.due() == ["next"]
+
+
+def test_a_list_forgets_what_it_does_not_hold_and_keeps_what_was_known() -> None:
+    queue = Queue(window=2)
+    queue.show(pod("a"), pod("b", second=1), pod("c", second=2))
+    assert queue.release() == ["a", "b"]
+    queue.clock.pass_s(30)
+    queue.list(released("b"), pod("c", second=2), pod("d", second=3))
+    assert queue.release() == ["c"]
+    queue.clock.pass_s(30)
+    assert queue.release() == ["d"]
+
+
+def test_a_replica_that_does_not_lead_counts_what_the_leader_releases() -> None:
+    queue = Queue(leads=False)
+    queue.show(pod("a"), pod("b", second=1), pod("c", second=2))
+    queue.show(released("a"))
+    assert queue.state("a") == "released"
+    queue.show(released("b", second=1))
+    assert (queue.state("a"), queue.state("b")) == ("", "released")
+    queue.leads = True
+    assert queue.due() == []
+    queue.gone("b")
+    assert queue.due() == ["c"]
+
+
+@BOTH
+@pytest.mark.parametrize("by_namespace", [False, True])
+def test_a_replica_that_does_not_lead_waits_for_no_pod_longer_than_the_leader(
+    strategy: Strategy, by_namespace: bool
+) -> None:
+    follower = Queue(strategy, by_namespace=by_namespace, leads=False)
+    for number in range(200):
+        namespace = "abc"[number % 3] if by_namespace else "a"
+        name = f"p{number}"
+        follower.show(pod(name, namespace=namespace), released(name, namespace=namespace))
+        if strategy is STRICT:
+            follower.show(released(name, "Unschedulable", namespace=namespace))
+        follower.clock.pass_s(0.5)
+        follower.look_without_lease()
+        assert follower.counts()["released"] <= (3 if by_namespace else 1)
+    follower.clock.pass_s(60.0)
+    follower.look_without_lease()
+    assert follower.counts()["released"] == 0
+
+
+@BOTH
+def test_no_other_pod_waits_while_the_gate_of_a_large_pod_is_removed(strategy: Strategy) -> None:
+    queue = Queue(strategy)
+    queue.show(pod("huge", large=True), pod("a", second=1), pod("b", second=2))
+    assert queue.due() == ["huge", "a"]
+    assert queue.why("b") == "waits for default/a"
+    queue.patched("a")
+    queue.gone("a")
+    assert queue.release() == ["b"]
+    queue.gone("b")
+    # Once its gate is gone, the queue waits for it.
+    queue.patched("huge")
+    queue.show(pod("c", second=3))
+    assert queue.due() == []
+    queue.gone("huge")
+    assert queue.due() == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("reasons", "holds"),
+    [
+        # Each futile hold halves the next one of the namespace, down to a second.
+        (["Unschedulable"] * 9, [60, 30, 15, 7.5, 3.75, 1.875, 1, 1, 1]),
+        # kube-scheduler is down: it says nothing of the pods.
+        ([""] * 3, [60, 60, 60]),
+    ],
+)
+def test_futile_holds_become_shorter(reasons: list[str], holds: list[float]) -> None:
+    queue = Queue(STRICT)
+    names = [f"p{number}" for number in range(len(reasons))]
+    queue.show(*(pod(name, second=number) for number, name in enumerate(names)))
+    found = []
+    for name, reason in zip(names, reasons, strict=True):
+        assert queue.release() == [name]
+        if reason:
+            queue.show(released(name, reason))
+        found.append(queue.next_look_s() or 0)
+        queue.clock.pass_s(found[-1])
+    assert found == holds
+    queue.show(pod("other", namespace="elsewhere"))
+    assert queue.release() == ["other"]
+    assert queue.next_look_s() == 60
+    queue.gone("other")
+    queue.clock.pass_s(601)
+    queue.show(pod("later"))
+    assert queue.release() == ["later"]
+    assert queue.next_look_s() == 60

@@ -1,0 +1,135 @@
+"""Replicas of kubextend at the Kubernetes API: their Lease, their threads, their plugins."""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.doors.kube_api import lost_request, running
+from tests.doors.queue_stories import GATE, alive, queue_configuration
+
+from kubextend import Status, core
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.doors.kube_api import Request, ScriptedApi, SkippingTime
+
+PODS = 300
+LAPSE_EVERY_S, LONGEST_LAPSE_S = 20.0, 14.0
+
+
+def patched(api: ScriptedApi) -> list[str]:
+    return [path.split("/")[6].split("?")[0] for path in api.paths("patch")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_no_pod_is_lost_or_stuck_while_the_lease_lapses_and_comes_back(
+    api: ScriptedApi, clock: SkippingTime, kubeconfig: Path, seed: int
+) -> None:
+    rng = random.Random(seed)
+    names = [f"p{number:03}" for number in range(PODS)]
+    for number, name in enumerate(names):
+        api.put_gated_pod(name, [GATE], priority=PODS - number)
+    lapses = 0
+    away_s = (0.0, 0.0)
+
+    def lapse(request: Request) -> bool:
+        return away_s[0] <= clock.now_s < away_s[1] and lost_request(request)
+
+    api.fail("lease", *[lapse] * 100_000)
+    bound: list[str] = []
+    with running(queue_configuration(kubeconfig)):
+        while len(bound) < PODS:
+            if clock.now_s > away_s[1] + LAPSE_EVERY_S:
+                begins_s = clock.now_s + rng.uniform(0.0, 6.0)
+                away_s = begins_s, begins_s + rng.uniform(10.0, LONGEST_LAPSE_S)
+                lapses += 1
+            # A Lease that nobody renews is taken again after its 15 seconds, or once it is back.
+            clock.until(api.released_pods, within_s=LONGEST_LAPSE_S + 20.0)
+            (name,) = api.released_pods()
+            clock.pass_s(rng.uniform(0.0, 3.0))
+            api.bind_pod(name)
+            bound.append(name)
+    assert lapses >= 8
+    # A pod is released once, in its turn; kube-scheduler has one of them at a time.
+    assert bound == names
+    assert patched(api) == names
+
+
+class Closed:
+    """A PreEnqueue plugin that lets pods pass once it is opened; it hangs until ``goes_on``."""
+
+    name = "Closed"
+    opened = False
+    goes_on = threading.Event()
+
+    def pre_enqueue(self, pod: core.Pod) -> Status | None:
+        del pod
+        if not self.goes_on.is_set():
+            self.goes_on.wait()
+        return None if self.opened else Status.pending("closed")
+
+
+@pytest.fixture
+def closed() -> type[Closed]:
+    class Fresh(Closed):
+        goes_on = threading.Event()
+
+    Fresh.goes_on.set()
+    return Fresh
+
+
+def test_time_alone_leads_to_the_release_of_a_pod_that_a_plugin_held(
+    api: ScriptedApi, clock: SkippingTime, kubeconfig: Path, closed: type[Closed]
+) -> None:
+    api.put_gated_pod("a", [GATE])
+    tree = queue_configuration(kubeconfig, "Closed")
+    with running(tree, {"Closed": closed}) as replica:
+        clock.until(lambda: replica.metric("queue_pods", state="held") == 1)
+        clock.pass_s(20)
+        assert patched(api) == []
+        closed.opened = True
+        clock.until(api.released_pods, within_s=10.0)
+    assert patched(api) == ["a"]
+
+
+def test_a_plugin_that_hangs_in_the_queue_fails_the_liveness_probe_after_a_minute(
+    api: ScriptedApi, clock: SkippingTime, kubeconfig: Path, closed: type[Closed]
+) -> None:
+    closed.opened = True
+    tree = queue_configuration(kubeconfig, "Closed")
+    with running(tree, {"Closed": closed}) as replica:
+        clock.until(lambda: replica.metric("queue_leader") == 1)
+        closed.goes_on.clear()
+        api.put_gated_pod("a", [GATE])
+        clock.pass_s(59)
+        assert alive(replica)[0] == 200
+        clock.pass_s(2)
+        status, text = alive(replica)
+        assert status != 200
+        assert "the queue is stuck in a plugin's less or pre_enqueue for 6" in text
+        closed.goes_on.set()
+        clock.until(api.released_pods)
+        assert alive(replica)[0] == 200
+
+
+def test_a_stop_takes_seconds_while_a_plugin_hangs_and_releases_nothing_after_it(
+    api: ScriptedApi, clock: SkippingTime, kubeconfig: Path, closed: type[Closed]
+) -> None:
+    closed.opened = True
+    api.put_gated_pod("a", [GATE])
+    tree = queue_configuration(kubeconfig, "Closed")
+    closed.goes_on.clear()
+    with running(tree, {"Closed": closed}) as replica:
+        clock.until(lambda: replica.metric("queue_leader") == 1)
+        stopped_s = clock.now_s
+    assert clock.now_s - stopped_s <= 10.0
+    closed.goes_on.set()
+    clock.settle()
+    assert patched(api) == []
+    assert api.lease is not None
+    assert api.lease["spec"]["holderIdentity"] == ""
