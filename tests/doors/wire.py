@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from tests.doors.still_time import AT_MOST_S, Clock, Loop, passes, time_of
-from tests.doors.wire_building import Options, configuration, wire_application
+from tests.doors.wire_building import Options, PoolMetrics, configuration, wire_application
 from tests.doors.wire_parts import (
     NOT_LEADER,
     Activator,
@@ -52,7 +52,6 @@ from tests.doors.wire_plugins import (
 
 from kubextend import core
 from kubextend.framework.handle import MAX_POD_BYTES, NO_CLUSTER, ClusterPorts, HeldPod
-from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, PluginStarts
 from kubextend.server import (
     ApiThreads,
@@ -106,7 +105,8 @@ TOKEN: Final = "a-token-of-the-tests"
 _SHORTEST_STEP_S: Final = 1.0
 _A_MINUTE_S: Final = 60.0
 _MOST_MINUTES: Final = 20
-_TURN_OF_THREADS_S: Final = 0.0005
+_TURN_OF_THREADS_S: Final = 0.0002
+_LOOKS: Final = 4
 
 # The times that pass by themselves, for a test that fails.
 _REAL_S: Final = time.monotonic
@@ -209,7 +209,7 @@ class Wire:
         sink = RecordedEvents()
         self.events = sink.written
         self.objects = Objects(self.config.informers)
-        self.metrics, self._workers = Metrics(), ApiThreads()
+        self.metrics, self._workers = PoolMetrics(), ApiThreads()
         self.loop = Loop(self.clock)
         self._ports = ClusterPorts(
             nodes=self.nodes,
@@ -310,6 +310,11 @@ class Wire:
             self.nodes.show(manifest, "ADDED" if is_new else "MODIFIED")
         self.changed()
 
+    def change_in_the_watch(self, manifest: Manifest) -> None:
+        """Have the watch show a node, in the middle of a plugin's method."""
+        self.nodes.show(manifest, "MODIFIED")
+        self.verbs.nodes_changed()
+
     def gone_node(self, name: str) -> None:
         """Have the watch show that a node is deleted."""
         self.delete_node_in_the_watch(name)
@@ -380,9 +385,9 @@ class Wire:
         self.settle()
 
     def skip(self, seconds: float) -> None:
-        """Let time pass in at most 60 steps, with timers and the waking of pods that are due."""
+        """Let time pass in at most 30 steps, with timers and the waking of pods that are due."""
         end_s = self.clock.now_s + seconds
-        step_s = max(_SHORTEST_STEP_S, seconds / 60)
+        step_s = max(_SHORTEST_STEP_S, seconds / 30)
         while self.clock.now_s < end_s:
             self.clock.now_s = min(self.clock.now_s + step_s, end_s)
             self.settle()
@@ -395,8 +400,12 @@ class Wire:
     def settle(self) -> None:
         """Let happen what can happen at this moment, but for threads that the test stops."""
         self.run(passes())
-        if asyncio.all_tasks(self.loop):
-            self.until(self._is_idle)
+        # A thread counts as free right before it tells the loop of its result.
+        looks = 0
+        while asyncio.all_tasks(self.loop) and looks < _LOOKS:
+            looks = looks + 1 if self._is_idle() else 0
+            time.sleep(_TURN_OF_THREADS_S)
+            self.run(passes())
 
     def until(self, fulfilled: Callable[[], object]) -> None:
         """Wait until threads have made something true, while time stands still."""
@@ -408,8 +417,7 @@ class Wire:
 
     def _is_idle(self) -> bool:
         """Return whether no thread works on a request but those that the test stops."""
-        pools = ("verb", "binding")
-        busy = sum(self.metric("kubextend_threads_busy", pool=pool) for pool in pools)
+        busy = sum(use().busy for use in self.metrics.pools)
         return busy + self._workers.use().busy <= STOPPED.threads
 
     def run(self, work: Coroutine[Any, Any, _T] | asyncio.Task[_T]) -> _T:

@@ -1,6 +1,6 @@
 """Builds the configuration and the application of a Wire from the plugins of a test."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from kubextend.decisions import DecisionReader, ServerFacts
 from kubextend.framework.handle import Handle
 from kubextend.framework.known_plugins import KnownPlugins
 from kubextend.framework.registered_plugin import RegisteredPlugin
+from kubextend.metrics import Metrics
 from kubextend.server import (
     Access,
     Application,
@@ -49,6 +50,23 @@ class Options:
             "plugins": {"multiPoint": {"enabled": enabled}},
             "pluginConfig": configs,
         }
+
+
+class PoolMetrics(Metrics):
+    """The metrics of a server, which know how busy each pool of threads is.
+
+    Attributes:
+        pools: functions that return how busy a pool is.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pools: list[Callable[[], Any]] = []
+
+    def scrape(self, families: Any, read: Callable[[], Any], **labels: str) -> None:
+        if "pool" in labels:
+            self.pools.append(read)
+        super().scrape(families, read, **labels)
 
 
 class _Given(RegisteredPlugin):

@@ -52,18 +52,18 @@ class Rejects(Plugin):
     Attributes:
         names: the names.
         told: the names of the pods of which PostFilter was told that they fit nowhere.
-        asked: how often the filter was called, for one node each.
+        meanwhile: called by the filter, once for each node.
     """
 
     def __init__(self, names: Iterable[str], status: Status, name: str) -> None:
         self.names = set(names)
         self.told: list[str] = []
-        self.asked = 0
+        self.meanwhile: Callable[[], object] = lambda: None
         self._status = status
         super().__init__(name, filter=self._filter, post_filter=self._post_filter)
 
     def _filter(self, _state: object, _pod: core.Pod, at: core.NodeInfo) -> Status | None:
-        self.asked += 1
+        self.meanwhile()
         return self._status if at.name in self.names else None
 
     def _post_filter(self, _state: object, of: core.Pod, _rejections: object) -> None:

@@ -228,9 +228,9 @@ def test_a_wake_up_that_meets_a_hanging_filter_lets_kube_scheduler_ask(hang: Han
     plugin = rejects("plain")
     wire = Wire(plugin, nodes=["plain"], settings={"extender.httpTimeout": "200ms"})
     wire.filter(P)
-    plugin.filter = hang  # type: ignore[attr-defined]
+    plugin.meanwhile = hang
     wire.show_node(node("plain", labels={"changed": ""}))
-    assert wire.activator.woken == ["p"]
+    assert (wire.activator.woken, hang.calls) == (["p"], 1)
 
 
 def test_a_bind_that_is_given_up_names_the_plugin_in_the_log_with_its_stack(

@@ -1,0 +1,236 @@
+"""The record of what the verbs decided about each pod, as ``kubextend why`` reads it."""
+
+from typing import Any
+
+import pytest
+from tests.doors.wire import (
+    Hang,
+    Plugin,
+    Steps,
+    Wire,
+    answers,
+    names_request,
+    needs,
+    node,
+    pod,
+    raises,
+    scores,
+    uid_of,
+)
+
+from kubextend import Status, core
+from kubextend.plugins import Coscheduling
+
+A = pod("a")
+SSD = [node("a", labels={"rdma": ""}), node("b"), node("c")]
+
+
+def calls(wire: Wire, of: Any = A) -> Any:
+    """Return the calls of a pod's last attempt."""
+    return wire.decision(of)["attempts"][0]["calls"]
+
+
+def nodes_of(wire: Wire, query: str = "", of: Any = A) -> Any:
+    return wire.get(f"/decisions/{uid_of(of)}/nodes{query}").json
+
+
+def has_record(wire: Wire, of: Any) -> bool:
+    return bool(wire.decision(of)["attempts"])
+
+
+def test_the_nodes_that_a_plugin_rejected_are_counted_with_plugin_and_reason() -> None:
+    wire = Wire(needs(), nodes=SSD)
+    wire.filter(A)
+    (call,) = calls(wire)
+    assert (call["verb"], call["nodes"]["nodes"], call["nodes"]["passed"]) == ("filter", 3, 1)
+    (group,) = call["nodes"]["rejected"]
+    assert (group["plugin"], group["reason"], group["nodes"]) == ("Needs", "no rdma", 2)
+    assert group["examples"] == ["b", "c"]
+    assert {each["node"] for each in nodes_of(wire, "?plugin=Needs")["items"]} == {"b", "c"}
+
+
+class Unblocks(Plugin):
+    """Rejects all nodes, and says what the pod lacks there."""
+
+    def __init__(self, unblock: Any) -> None:
+        super().__init__("Unblocks", filter=answers(Status.unschedulable("no")), unblock=unblock)
+
+
+def test_a_pod_that_fits_nowhere_is_told_what_the_nearest_nodes_lack() -> None:
+    wire = Wire(Unblocks(lambda _pod, at: f"a label on {at.name}" if at else ""), nodes=["n", "m"])
+    wire.filter(A)
+    near = wire.decision(A)["nearest"]
+    assert [each["node"] for each in near] == ["n", "m"]
+    assert [each["lacks"][0]["lacks"] for each in near] == ["a label on n", "a label on m"]
+
+
+@pytest.mark.parametrize("fails", ["raises", "hangs"])
+def test_a_plugin_that_fails_to_say_what_a_pod_lacks_hides_no_record(
+    fails: str, hang: Hang
+) -> None:
+    unblock = hang if fails == "hangs" else raises(RuntimeError("0x7f3a"))
+    wire = Wire(Unblocks(unblock), nodes=["n"], settings={"extender.httpTimeout": "100ms"})
+    wire.filter(A)
+    (near,) = wire.decision(A)["nearest"]
+    assert [(each["lacks"], each["reason"]) for each in near["lacks"]] == [("", "no")]
+
+
+def test_raw_normalised_and_weighted_scores_of_any_node_are_kept() -> None:
+    doubles = scores("Doubles", n0=0, n1=1, n2=2, n3=3)
+    doubles.normalize_score = lambda _state, _pod, given: [2 * each for each in given]  # type: ignore[attr-defined]
+    wire = Wire(doubles, nodes=[f"n{row}" for row in range(4)], weights={"Doubles": 3})
+    wire.prioritize(A)
+    (call,) = calls(wire)
+    assert [each["node"] for each in call["nodes"]["best"]] == ["n3", "n2", "n1", "n0"]
+    (row,) = nodes_of(wire, "?node=n2")["items"]
+    assert row["scores"] == {"Doubles": {"raw": 2, "normalized": 4, "weighted": 12}}
+
+
+@pytest.mark.parametrize("raw", [2**63, -(2**63) - 1, 2**70, float("inf")])
+def test_a_raw_score_that_no_json_may_hold_does_not_hide_the_record(raw: Any) -> None:
+    anything = Plugin(score_nodes=answers([raw, raw]), normalize_score=answers([7, 7]))
+    wire = Wire(anything, nodes=["n", "m"])
+    wire.prioritize(A)
+    best = calls(wire)[0]["nodes"]["best"]
+    assert [each["scores"]["P"]["raw"] for each in best] == [7, 7]
+
+
+@pytest.mark.parametrize("said", ["team \ud800", 5, None])
+def test_a_detail_that_no_json_may_hold_does_not_hide_the_record(said: Any) -> None:
+    wire = Wire(Plugin(filter=answers(Status.unschedulable("no such team", said))), nodes=["n"])
+    wire.filter(A)
+    groups = calls(wire)[0]["nodes"]["rejected"]
+    assert [group["reason"] for group in groups] == ["no such team"]
+
+
+def test_a_plugin_that_fails_is_named_with_what_it_raised() -> None:
+    broken = raises(ValueError("broken"))
+    wire = Wire(Plugin("Raises", filter=broken), Plugin("Scores", score=broken), nodes=["n"])
+    wire.filter(A)
+    point = {"plugin": "Raises", "extensionPoint": "Filter"}
+    assert calls(wire)[0]["failed"] == {**point, "detail": "ValueError: broken"}
+    wire.prioritize(pod("b"))
+    assert calls(wire, pod("b"))[0]["leftOut"] == ["Scores"]
+
+
+def test_a_bind_that_permit_rejects_names_the_plugin_and_is_done() -> None:
+    wire = Wire(Steps(permit=Status.unschedulable("over budget")), nodes=["n"], pods=[A])
+    wire.bind(A, "n")
+    call = calls(wire)[-1]
+    assert call["rejectedBy"] == {"plugin": "Steps", "extensionPoint": "Permit"}
+    assert (call["error"], call["done"], call["node"]) == ("over budget", True, "n")
+
+
+def test_a_held_pod_is_under_way_and_says_which_members_its_gang_lacks() -> None:
+    labels = {
+        "scheduling.x-k8s.io/pod-group": "g",
+        "pod-group.scheduling.sigs.k8s.io/min-available": "2",
+    }
+    first, second = (pod(name, labels=labels) for name in "ab")
+    wire = Wire(Coscheduling, nodes=["n", "m"], pods=[first, second])
+    call = wire.begin_bind(first, "n")
+    wire.wait_until_held(first)
+    found = wire.decision(first)
+    assert found["attempts"][0]["calls"][-1]["done"] is False
+    assert found["waiting"]["pendingPlugins"] == ["Coscheduling"]
+    assert found["lacks"][0]["lacks"].startswith("a node for 1 more pods of the pod group g")
+    call.leave()
+    assert calls(wire, first)[-1]["error"].startswith("the bind request was given up")
+
+
+def test_the_last_four_attempts_are_kept_newest_first_and_the_nodes_of_the_last() -> None:
+    wire = Wire(needs(), nodes=["n", "m"])
+    for number in range(6):
+        wire.filter(A, ["m"] if number == 5 else None)
+    attempts = wire.decision(A)["attempts"]
+    assert [each["calls"][0]["nodes"]["nodes"] for each in attempts] == [1, 2, 2, 2]
+    assert [each["node"] for each in nodes_of(wire)["items"]] == ["m"]
+
+
+def test_of_two_pods_of_one_name_the_one_with_the_later_call_is_found() -> None:
+    wire = Wire(needs(), nodes=["n"])
+    for uid in ("before", "recreated"):
+        wire.filter(pod("a", uid=uid))
+    assert wire.get("/decisions?pod=ml/a").json["pod"]["uid"] == "recreated"
+
+
+def test_a_deleted_pod_has_no_record() -> None:
+    wire = Wire(needs(), nodes=["n"], pods=[A])
+    wire.filter(A)
+    assert has_record(wire, A)
+    wire.gone_pod(A)
+    assert not has_record(wire, A)
+
+
+def test_nothing_is_recorded_where_the_record_is_turned_off() -> None:
+    wire = Wire(needs(), nodes=["n"], settings={"server.decisions.maxBytes": 0})
+    wire.filter(A)
+    found = wire.decision(A)
+    assert (found["attempts"], found["kubextend"]["recordsSince"]) == ([], None)
+
+
+@pytest.mark.parametrize(("number", "size"), [(300, 500), (30, 20_000)])
+def test_a_namespace_of_many_pods_pushes_out_its_own_records_alone(number: int, size: int) -> None:
+    wire = Wire(needs(), nodes=["n"], settings={"server.decisions.maxBytes": 150_000})
+    quiet = pod("quiet", namespace="quiet")
+    wire.filter(quiet)
+    loud = [pod(f"p{each}", annotations={"a": "x" * size}) for each in range(number)]
+    for of in loud:
+        wire.clock.now_s += 0.1
+        wire.filter(of)
+    assert [has_record(wire, of) for of in (quiet, loud[0], loud[-1])] == [True, False, True]
+
+
+def test_a_pod_without_a_node_is_recorded_when_other_pods_have_used_up_the_turns() -> None:
+    # The clock stands still: these are calls of one moment.
+    wire = Wire(needs(), nodes=["n", node("good", labels={"rdma": ""})])
+    fits = [pod(f"p{number}") for number in range(210)]
+    for of in fits:
+        wire.filter(of)
+    wire.filter(A, ["n"])
+    assert [has_record(wire, of) for of in (fits[0], fits[-1], A)] == [True, False, True]
+
+
+def test_whole_nodes_are_recorded_by_their_names() -> None:
+    wire = Wire(needs())
+    wire.filter(A, whole=SSD)
+    assert [each["node"] for each in nodes_of(wire)["items"]] == ["a", "b", "c"]
+
+
+def test_the_nodes_of_a_call_that_is_forgotten_are_said_to_be_unknown() -> None:
+    wire = Wire(needs(), nodes=["n"])
+    assert wire.get("/decisions/unknown/nodes").status == 404
+    wire.post("/filter", names_request(A, ["n"]))
+    assert wire.get(f"/decisions/{uid_of(A)}/nodes?unknown=x").status == 400
+    assert wire.get("/decisions?pod=ml/a", token="another-token-of-them").status == 401
+
+
+def test_a_plugins_summary_counts_its_calls_and_failures() -> None:
+    wire = Wire(needs(), Plugin("Odd", score=raises(ValueError())), nodes=["n"])
+    wire.filter(A)
+    wire.prioritize(A)
+    text = wire.get("/plugins").body.decode()
+    assert '"Needs"' in text
+    assert '"Odd"' in text
+
+
+# What a tenant does to his own pods changes no answer for the pods of others.
+
+GANG = {
+    "scheduling.x-k8s.io/pod-group": "g",
+    "pod-group.scheduling.sigs.k8s.io/min-available": "2",
+}
+TOO_MANY = {f"k{number}": "v" for number in range(5000)}
+
+
+def test_pods_too_large_to_be_kept_in_three_namespaces_do_not_stop_gangs_elsewhere() -> None:
+    large = [pod(f"large-{n}", labels=TOO_MANY, namespace=f"tenant-{n}") for n in range(3)]
+    wire = Wire(Coscheduling, nodes=["n"], pods=[*large, pod("a", labels=GANG)])
+    wire.show_pod(pod("b", labels=GANG))
+    for n in range(9):
+        said = wire.filter(pod(f"g{n}", labels=GANG, namespace=f"tenant-{n % 3}"))
+        assert (said.error, said.kept) == ("", [])
+        assert f"pod tenant-{n % 3}/large-{n % 3} is kept" in said.body.decode()
+    for of in (pod("a", labels=GANG), pod("alone")):
+        assert wire.filter(of).kept == ["n"]
+    assert isinstance(wire.pods.store.get("uid-of-a"), core.Pod)

@@ -1,0 +1,189 @@
+"""Refused binds of members of a pod group: how late kube-scheduler is told.
+
+kube-scheduler 1.37 tries such a pod again without any backoff.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from tests.doors.wire import Binder, Steps, Wire, grouped, node, pod, rejects
+
+from kubextend.errors import ClusterError
+from kubextend.framework import Status
+
+NO = Status.unschedulable("nobody may")
+P, LONE = grouped(pod("p"), "gang"), pod("lone")
+CYCLE = ("reserve", "permit", "pre_bind", "bind")
+REFUSES = ClusterError("no")
+
+
+def wire_of(plugin: Any, **parts: Any) -> Wire:
+    return Wire(plugin, **{"nodes": ["n", "m"], "pods": [P, LONE]} | parts)
+
+
+def unwatched(*known: Any, **parts: Any) -> Wire:
+    """A server that binds without a plugin, reads pods from the API, and is refused by it."""
+    binds = {"extender.bind": True}
+    wire = Wire(rejects(), nodes=["n"], settings=binds, binder=Binder(REFUSES), **parts)
+    wire.pods.unwatched += known
+    return wire
+
+
+def refused_after_s(wire: Wire, of: Any = P) -> float:
+    """Bind the pod, which is refused; return the seconds until kube-scheduler is told."""
+    began_s, call = wire.clock.now_s, wire.begin_bind(of, "n")
+    while not call.done:
+        wire.skip(0.25)
+    assert call.answer().error
+    return wire.clock.now_s - began_s
+
+
+def test_each_refusal_of_a_member_takes_twice_as_long_and_ten_seconds_at_most(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    wire = wire_of(Steps(reserve=NO))
+    assert [refused_after_s(wire) for _ in range(7)] == [1, 2, 4, 8, 10, 10, 10]
+    assert any(line.endswith("pod ml/p in pod group gang") for line in caplog.messages)
+    # A lone pod has its answer at once.
+    assert [refused_after_s(wire, LONE) for _ in range(3)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("point", CYCLE)
+def test_it_does_not_matter_which_plugin_refuses(point: str) -> None:
+    wire = wire_of(Steps("reserve", **{point: NO}))
+    assert [refused_after_s(wire) for _ in range(2)] == [1, 2]
+
+
+def test_it_does_not_matter_whether_a_filter_or_the_guard_refuses() -> None:
+    full = node("n", allocatable={"cpu": "0"})
+    wanting = grouped(pod("p", requests={"cpu": "1"}))
+    guarded = {"guard.resources": True}
+    wires = [
+        wire_of(Steps("reserve", needs_pods=True, filter=NO)),
+        wire_of(Steps("reserve"), binder=Binder(REFUSES)),
+        wire_of(Steps("reserve"), binder=Binder(TimeoutError())),
+        wire_of(Steps("reserve"), nodes=[full], pods=[wanting], settings=guarded),
+    ]
+    unlisted = wire_of(Steps("reserve"))
+    unlisted.nodes.synced = False
+    for wire in [*wires, unlisted]:
+        assert [refused_after_s(wire) for _ in range(2)] == [1, 2]
+
+
+def test_the_answer_waits_after_unreserve_and_with_nothing_assumed() -> None:
+    wire = wire_of(plugin := Steps("reserve", pre_bind=NO))
+    call = wire.begin_bind(P, "n")
+    assert (call.done, plugin.calls[-1], wire.assumed()) == (False, "unreserve", {})
+    wire.skip(1)
+    assert call.answer().error == "nobody may"
+
+
+def test_no_answer_waits_until_kube_scheduler_gives_up() -> None:
+    # The time of bind is a minute longer than that of Permit, and the last 5 s are not used.
+    plugin = Steps("reserve", pre_bind=NO)
+    wire = wire_of(plugin, settings={"extender.permitMaxWait": "1s"})
+    plugin.on["pre_bind"] = lambda: setattr(wire.clock, "now_s", began_s + 40)
+    waits_s = []
+    for _ in range(5):
+        began_s = wire.clock.now_s
+        waits_s.append(refused_after_s(wire) - 40)
+    assert waits_s == [1, 2, 4, 8, 10]
+    plugin.on["pre_bind"] = lambda: setattr(wire.clock, "now_s", began_s + 41)
+    began_s = wire.clock.now_s
+    assert refused_after_s(wire) <= 56
+
+
+@pytest.mark.parametrize("how", ["the client leaves", "kubextend ends"])
+def test_the_wait_ends_early(how: str) -> None:
+    wire = wire_of(Steps(reserve=NO))
+    call = wire.begin_bind(P, "n")
+    assert not call.done
+    if how == "the client leaves":
+        call.leave()
+        assert call.done
+    else:
+        wire.shut_down()
+        assert call.answer().error == "nobody may"
+
+
+@pytest.mark.parametrize("how", ["seen bound", "deleted", "an hour", "bound", "filter"])
+def test_a_count_of_refusals_ends_with_the_pod_alone(how: str) -> None:
+    wire = wire_of(plugin := Steps("filter", reserve=NO))
+    assert [refused_after_s(wire) for _ in range(2)] == [1, 2]
+    match how:
+        case "seen bound":
+            wire.show_bound(P, "m")
+            wire.gone_pod(P)
+            wire.show_pod(P)
+        case "deleted":
+            wire.gone_pod(P)
+            wire.show_pod(P)
+        case "an hour":
+            wire.clock.now_s += 3601
+            wire.wake_due()
+        case "bound":
+            plugin.says["reserve"] = None
+            assert wire.bind(P, "n").error == ""
+            plugin.says["reserve"] = NO
+            wire.gone_pod(P)
+            wire.show_pod(P)
+        case "filter":
+            wire.filter(P)
+    assert refused_after_s(wire) == (4 if how == "filter" else 1)
+
+
+def test_each_pod_has_a_count_of_its_own() -> None:
+    other = grouped(pod("other"))
+    wire = wire_of(Steps(reserve=NO), pods=[P, other])
+    asked = [P, P, other, P, other]
+    assert [refused_after_s(wire, of) for of in asked] == [1, 2, 1, 4, 2]
+
+
+@pytest.mark.parametrize("shown", [[], [{**P, "spec": {**P["spec"], "nodeName": "m"}}]])
+def test_of_a_pod_that_is_gone_or_bound_nothing_is_remembered(shown: Sequence[Any]) -> None:
+    wire = wire_of(Steps(reserve=NO), pods=shown)
+    wire.pods.unwatched.append(P)
+    assert [refused_after_s(wire) for _ in range(2)] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("known", "delays_s"),
+    [([P], [1, 2]), ([pod("p")], [0, 0]), ([grouped(pod("p", uid="x"))], [0, 0]), ([], [0, 0])],
+    ids=["a member", "a lone pod", "another pod of the name", "no pod"],
+)
+def test_a_pod_that_is_not_watched_is_looked_up_when_refused(
+    known: Sequence[Any], delays_s: list[float]
+) -> None:
+    wire = unwatched(*known)
+    assert [refused_after_s(wire) for _ in range(2)] == delays_s
+
+
+def test_a_pod_of_which_the_api_says_nothing_counts_as_a_member() -> None:
+    wire = unwatched()
+    wire.pods.down = ClusterError("503")
+    assert refused_after_s(wire) == 1
+
+
+@pytest.mark.parametrize(("of", "delays_s"), [(P, [1, 2]), (LONE, [0, 0])])
+def test_a_pod_that_filter_was_asked_about_needs_no_look(of: Any, delays_s: list[float]) -> None:
+    wire = unwatched()
+    wire.pods.down = ClusterError("never asked")
+    delays = []
+    for _ in range(2):
+        wire.filter(of)
+        delays.append(refused_after_s(wire, of))
+    assert delays == delays_s
+
+
+def test_what_permit_said_holds_from_when_kube_scheduler_is_told() -> None:
+    wire = wire_of(Steps("filter", "reserve", permit=NO))
+    call = wire.begin_bind(P, "n")
+    # The answer leaves after a second, and the rejection holds for ten more.
+    wire.skip(10.5)
+    assert call.answer().error == "nobody may"
+    assert wire.filter(P).kept == []
+    wire.skip(1)
+    assert wire.filter(P).kept == ["n", "m"]
