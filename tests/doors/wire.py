@@ -399,21 +399,23 @@ class Wire:
 
     def settle(self) -> None:
         """Let happen what can happen at this moment, but for threads that the test stops."""
-        self.run(passes())
-        # A thread counts as free right before it tells the loop of its result.
-        looks = 0
-        while asyncio.all_tasks(self.loop) and looks < _LOOKS:
-            looks = looks + 1 if self._is_idle() else 0
-            time.sleep(_TURN_OF_THREADS_S)
+        with time_of(self.clock):
             self.run(passes())
+            # A thread counts as free right before it tells the loop of its result.
+            looks = 0
+            while asyncio.all_tasks(self.loop) and looks < _LOOKS:
+                looks = looks + 1 if self._is_idle() else 0
+                time.sleep(_TURN_OF_THREADS_S)
+                self.run(passes())
 
     def until(self, fulfilled: Callable[[], object]) -> None:
         """Wait until threads have made something true, while time stands still."""
         late_s = _REAL_S() + AT_MOST_S
-        while not fulfilled():
-            assert _REAL_S() < late_s, f"not true after {AT_MOST_S:g} s"
-            time.sleep(_TURN_OF_THREADS_S)
-            self.run(passes())
+        with time_of(self.clock):
+            while not fulfilled():
+                assert _REAL_S() < late_s, f"not true after {AT_MOST_S:g} s"
+                time.sleep(_TURN_OF_THREADS_S)
+                self.run(passes())
 
     def _is_idle(self) -> bool:
         """Return whether no thread works on a request but those that the test stops."""

@@ -11,6 +11,7 @@ from tests.doors.wire_parts import Leader
 
 from kubextend.config import ExtenderConfiguration, parse
 from kubextend.decisions import DecisionReader, ServerFacts
+from kubextend.errors import PluginError
 from kubextend.framework.handle import Handle
 from kubextend.framework.known_plugins import KnownPlugins
 from kubextend.framework.registered_plugin import RegisteredPlugin
@@ -119,7 +120,7 @@ def wire_application(
         lambda: 0.0 if leader is None else leader.leads_since_s,
     )
     most_s = config.extender.http_timeout.seconds
-    look_again, in_time = looking_again(verbs.limits, most_s), partial(verbs.limits.within, most_s)
+    look_again, in_time = looking_again(verbs.limits, most_s), partial(_unblock, verbs, most_s)
     reader = DecisionReader(verbs.decisions, verbs.waiting_pods, facts, look_again, in_time)
     return application(
         verbs,
@@ -131,3 +132,11 @@ def wire_application(
             *decision_routes(reader, access, verbs.metrics, path=path),
         ],
     )
+
+
+def _unblock(verbs: Verbs, most_s: float, unblock: Callable[[], str]) -> str:
+    """Call a plugin's ``unblock`` within the time of a filter, as ``kubextend.app`` does."""
+    try:
+        return verbs.limits.within(most_s, unblock)
+    except PluginError:
+        return ""

@@ -97,9 +97,6 @@ class Activates:
         return REJECTS
 
 
-MADE: list[Handle] = []
-
-
 @pytest.mark.parametrize(
     ("what", "woken"), [("activated", ["p"]), ("it is over", ["p"]), ("the pod is gone", [])]
 )
@@ -189,6 +186,20 @@ def test_a_rejection_that_comes_again_lasts_twice_as_long_up_to_five_minutes() -
     rejected(wire)
     wire.clock.now_s += 19
     assert not passes(wire)
+
+
+@pytest.mark.slow
+def test_a_namespace_of_many_or_large_pods_pushes_out_its_own_oldest_alone() -> None:
+    quiet = pod("quiet", namespace="quiet")
+    large = [pod(f"p{each}", annotations={"a": "x" * 1_000_000}) for each in range(20)]
+    wire = wire_of(door(), pods=[quiet, *large])
+    for of in (quiet, *large):
+        wire.filter(of, ["n"])
+        rejected(wire, of)
+    # 16 MiB are remembered; of what was pushed out kube-scheduler hears, as its time is never over.
+    assert [passes(wire, of) for of in (quiet, large[0], large[-1])] == [False, True, False]
+    wire.wake_due()
+    assert "p0" in wire.activator.woken
 
 
 def test_a_bound_pod_is_rejected_no_more() -> None:
