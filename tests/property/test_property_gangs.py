@@ -9,32 +9,20 @@ what the watch shows.
 """
 
 import asyncio
-import json
 import random
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
-from unittest.mock import patch
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.doors.stories import TOO_FEW, Process, member, pod_of, run, skip
 
 from kubextend import core
 from kubextend.errors import ClusterError
-from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import ClusterPorts, Handle
-from kubextend.framework.status import Status
-from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs
-from kubextend.profile import BindingCycle, BindingPlugins, WaitingPods
-from kubextend.profile.time_limited_calls import PluginLimits
-from kubextend.profile.waiting_pods import WaitingPod
-from kubextend.server.reply import RefusedError
-from kubextend.server.waiting_pods_endpoint import _allow, _reject
-from skipping_loop import run, skip
+from kubextend.framework import CycleState, Status
 
-LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io/min-available")
 STEPS, MORE = 80, 3
-TOO_FEW = "pod group has fewer pods than its minimum"
 
 
 @dataclass
@@ -44,7 +32,7 @@ class Pod:
     name: str
     shown: dict[str, Any]
     task: "asyncio.Task[Status] | None" = None
-    cycle: BindingCycle | None = None
+    binds: bool = False
     gate: "asyncio.Future[str] | None" = None
     permitted: bool = False
     failing: bool = False
@@ -97,25 +85,22 @@ class World:
         self.woken += [pod.name for pod in pods]
 
     def add(self, name: str) -> None:
-        metadata = {
-            "name": name,
-            "namespace": "ml",
-            "uid": name,
-            "labels": {LABELS[0]: "g", LABELS[1]: str(self.minimum)},
-            "creationTimestamp": "2099-01-01T00:00:00Z",
-        }
+        shown = member(name, minimum=str(self.minimum))
         spec: dict[str, Any] = {"schedulerName": self.scheduler}
         if not self.kind and self.draw.random() < 0.1:
             spec["schedulingGates"] = [{"name": "example.com/gate"}]
-        pod = Pod(name, {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
+        pod = Pod(name, {**shown, "spec": spec})
         self.pods[name] = pod
         self.tell("ADDED", pod)
 
     def tell(self, event: str, pod: Pod) -> None:
-        self.life.store.apply(json.dumps({"type": event, "object": pod.shown}).encode())
+        self.life.process.show(event, pod.shown)
 
     def judge(self) -> None:
         """Whoever counts when the gang is complete may be bound, whatever happens afterwards."""
+        for pod in self.pods.values():
+            # A pod that is sent back fails from that moment on.
+            pod.failing = pod.failing or self.life.process.is_sent_back(pod.name)
         counting = [pod for pod in self.pods.values() if pod.counts]
         if len(counting) >= self.minimum:
             for pod in counting:
@@ -128,22 +113,16 @@ class World:
         if not pod.entitled:
             self.wrong.append(f"{pod.name} in part")
 
-    def read(self, pod: Pod) -> core.Pod:
-        found = core.read_args(json.dumps({"Pod": pod.shown, "NodeNames": []}).encode()).pod
-        assert found is not None
-        return found
-
     def begin(self, pod: Pod) -> None:
         """kube-scheduler asks about the pod."""
         waits = pod.task is None and not pod.bound and not pod.gone
         if not waits or pod.gated or pod.scheduler != self.scheduler:
             return
-        of = self.read(pod)
-        said = self.life.plugin.pre_filter(CycleState(), of, core.NodeStore().nodes())
-        if said is None or said.reason == TOO_FEW:
-            assert (self.there() >= self.minimum) is (said is None)
-        if said is None:
-            pod.task = asyncio.ensure_future(self.life.run(pod, of))
+        said = self.life.process.pre_filter(pod.shown)
+        if said in {"", TOO_FEW}:
+            assert (self.there() >= self.minimum) is (said == "")
+        if not said:
+            pod.task = asyncio.ensure_future(self.life.run(pod))
 
     def there(self) -> int:
         """How many pods run, or may be placed some day."""
@@ -177,8 +156,7 @@ class World:
             pod.permitted = pod.failing = pod.entitled = False
             pod.reserved = pod.bound
         listed = [pod.shown for pod in self.pods.values() if not pod.gone or self.terminates(pod)]
-        body = {"metadata": {"resourceVersion": "1"}, "items": listed}
-        self.life.store.replace(json.dumps(body).encode())
+        self.life.process.list(listed)
 
     @staticmethod
     def terminates(pod: Pod) -> bool:
@@ -189,24 +167,18 @@ class Life:
     """One process: what kubextend knows, and the other plugins in it."""
 
     name = "World"
-    synced = True
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.is_over = False
-        self.store = core.PodStore()
-        self.waiting = WaitingPods()
-        self.limits = PluginLimits()
         self.post_bind = world.draw.random() < 0.8
         self.binding: set[str] = set()
-        handle = Handle(self.waiting, ClusterPorts(pods=self, activator=world))
-        args = CoschedulingArgs.model_validate(
-            {
-                "permitWaitingTimeSeconds": world.draw.choice([5, 60]),
-                "podGroupBackoffSeconds": world.draw.choice([0, 3]),
-            }
+        self.process = Process(
+            lambda: world.now_s,
+            world.activate,
+            permitWaitingTimeSeconds=world.draw.choice([5, 60]),
+            podGroupBackoffSeconds=world.draw.choice([0, 3]),
         )
-        self.plugin = Coscheduling(args, handle, clock=lambda: world.now_s)
 
     async def paused(self, pod: core.Pod, *ways: str) -> str:
         """What the schedule says, when it says so; the first of the ways while it is kind."""
@@ -250,7 +222,7 @@ class Life:
             self.world.wrong.append(f"{pod.name} to a node that had gone")
         self.binding.add(pod.name)
         try:
-            refused = await self.paused(self.world.read(pod), "well", "well", "refused")
+            refused = await self.paused(pod_of(pod.shown), "well", "well", "refused")
         finally:
             self.binding.discard(pod.name)
         # kube-apiserver binds no pod that is being deleted.
@@ -259,38 +231,28 @@ class Life:
             raise ClusterError(message)
         self.world.arrive(pod)
 
-    async def run(self, pod: Pod, of: core.Pod) -> Status:
+    async def run(self, pod: Pod) -> Status:
         pod.failing = pod.permitted = pod.entitled = pod.nodeless = False
-        self.store.assume(of, "n")
+        pod.binds = True
         try:
-            plugins = BindingPlugins(
-                reserve=[self.plugin, self],
+            return await self.process.bind(
+                pod.shown,
+                lambda: self.bind(pod),
+                reserve=[self],
                 permit=[Asked(self, pod), self],
                 pre_bind=[self],
-                post_bind=[self.plugin] if self.post_bind else [],
-            )
-            pod.cycle = BindingCycle(
-                plugins,
-                CycleState(),
-                of,
-                "n",
-                self.waiting,
-                lambda: self.bind(pod),
-                self.limits,
+                post_bind=self.post_bind,
                 why_not_there=lambda: (
                     "the node is deleted" if pod.nodeless and not pod.node_is_back else ""
                 ),
             )
-            return await pod.cycle.run()
         except ClusterError as error:
             return Status.error(str(error))
         finally:
-            pod.task = pod.cycle = None
+            pod.task, pod.binds = None, False
             pod.permitted = False
-            if not pod.bound:
-                self.store.forget(pod.name)
-                if pod.entitled:
-                    self.world.excused.append(pod.name)
+            if not pod.bound and pod.entitled:
+                self.world.excused.append(pod.name)
 
 
 @dataclass
@@ -305,7 +267,7 @@ class Asked:
         # A cycle that is cancelled right now does not count, and is told only at the next await.
         self.pod.permitted = True
         self.life.world.judge()
-        return await self.life.plugin.permit(state, pod, node)
+        return await self.life.process.plugin.permit(state, pod, node)
 
 
 ROUTINE = ("begin", "go")
@@ -340,7 +302,7 @@ async def step(world: World, pod: Pod) -> None:
         case "seen" if pod.bound and not pod.gone:
             world.tell("MODIFIED", pod)
         case "filter" if pod.task is None and world.draw.random() < 0.3:
-            world.life.plugin.post_filter(CycleState(), world.read(pod), [])
+            world.life.process.plugin.post_filter(CycleState(), pod_of(pod.shown), [])
         case "allow" | "reject" as decision:
             decided(world, pod, decision)
         case "restart" | "rename" as how if world.draw.random() < 0.15:
@@ -354,13 +316,16 @@ def decided(world: World, pod: Pod, decision: str) -> None:
     """An operator decides, by the request for it; refused where the pod is not held."""
     if decision == "allow" and world.draw.random() < 0.7:
         return
-    with suppress(RefusedError):
-        if decision == "allow":
-            _allow(world.life.waiting, "operator", pod.name, b"")
-            pod.entitled = True
-            world.excused.append(pod.name)
-        else:
-            _reject(world.life.waiting, "operator", pod.name, b'{"reason": "no"}')
+    held = world.life.process.held(pod.name)
+    if held is None:
+        return
+    if decision == "allow":
+        for plugin in held.pending_plugins:
+            if held.allow(plugin):
+                pod.entitled = True
+                world.excused.append(pod.name)
+    elif held.reject("operator", "no"):
+        pod.failing = True
 
 
 def changed(world: World, pod: Pod, what: str) -> None:
@@ -379,7 +344,7 @@ def changed(world: World, pod: Pod, what: str) -> None:
         world.excused.append(pod.name)
     if what == "gone":
         world.tell("DELETED", pod)
-        world.life.waiting.reject(pod.name, "watch", "the pod was deleted")
+        world.life.process.reject(pod.name, "watch")
     else:
         pod.shown["metadata"]["deletionTimestamp"] = "2099-01-01T00:00:00Z"
         world.tell("MODIFIED", pod)
@@ -387,12 +352,12 @@ def changed(world: World, pod: Pod, what: str) -> None:
 
 def lose_node(world: World, pod: Pod) -> None:
     """The node goes while the pod is on its way there: for good, or it is told and comes back."""
-    if pod.cycle is None or pod.name in world.life.binding:
+    if not pod.binds or pod.name in world.life.binding:
         return
     pod.nodeless = True
     pod.node_is_back = world.draw.random() < 0.5
     if pod.node_is_back:
-        pod.cycle.lose_node("the node is deleted")
+        world.life.process.lose_node(pod.name)
 
 
 async def drained(world: World) -> None:
@@ -436,11 +401,6 @@ async def nothing_is_left(world: World) -> None:
         world.now_s += 30
         await skip(30)
     assert len(world.woken) <= len(world.pods)
-    for group in world.life.plugin._groups.values():
-        # Without PostBind nobody tells of a pod that an operator let in.
-        assert not (world.life.post_bind and group.waiting)
-        assert group.settle_timer is None
-        assert group.wake_timer is None
 
 
 async def all_get_through(world: World) -> None:
@@ -461,17 +421,8 @@ async def all_get_through(world: World) -> None:
     assert [pod.name for pod in pods if not pod.bound] == []
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**64))
 def test_no_gang_is_bound_in_part_and_no_group_spins_or_sticks(seed: int) -> None:
     world = World(random.Random(seed))
-    decide = WaitingPod._decide
-
-    def decided(waiting: WaitingPod, status: Status, plugin: str = "") -> bool:
-        first = decide(waiting, status, plugin)
-        if first and not status.is_success:
-            # A pod that is sent back fails from that moment on.
-            world.pods[waiting.pod.uid].failing = True
-        return first
-
-    with patch.object(WaitingPod, "_decide", decided):
-        run(scenario(world))
+    run(scenario(world))

@@ -5,7 +5,6 @@ The model adds up manifests: every pod on the node by itself, in exact fractions
 Source: kubernetes v1.37 pkg/scheduler/framework/plugins/noderesources/fit.go fitsRequest
 """
 
-import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,11 +12,8 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-
-from kubextend import core
-from kubextend.metrics import Metrics
-from kubextend.testing.stand_ins import ListedNodes, ListedPods
-from kubextend.verbs.bind_room_check import Guard
+from tests.doors.stories import assume, list_pods
+from tests.doors.wire import Wire
 
 CLUSTERS = 40
 GPU = "example.com/gpu"
@@ -97,24 +93,17 @@ class Cluster:
                 reasons.append(f"Insufficient {resource}")
         return sorted(reasons)
 
-    def guard(self) -> Guard:
-        nodes, pods = core.NodeStore(), core.PodStore()
-        nodes.replace(listed("NodeList", [self._node(name) for name in self.nodes]))
-        pods.replace(listed("PodList", [pod.manifest() for pod in self.pods]))
-        for pod in self.pods:
+    def is_shown_to(self, server: Wire) -> None:
+        """Have lists of the API show the nodes and pods, but for where some are assumed."""
+        nodes = [
+            {"metadata": {"name": name}, "status": {"allocatable": of}}
+            for name, of in self.nodes.items()
+        ]
+        server.list_nodes(*nodes)
+        list_pods(server, [pod.manifest() for pod in self.pods])
+        for pod in self.pods[:-1]:
             if pod.assumed_on and pod.phase == "Pending" and not pod.node:
-                parsed = pods.get(f"uid-of-{pod.name}")
-                assert parsed is not None
-                pods.assume(parsed, pod.assumed_on)
-        return Guard(ListedNodes(nodes), ListedPods(pods), Metrics())
-
-    def _node(self, name: str) -> dict[str, Any]:
-        return {"metadata": {"name": name}, "status": {"allocatable": self.nodes[name]}}
-
-
-def listed(kind: str, items: list[dict[str, Any]]) -> bytes:
-    metadata = {"resourceVersion": "1"}
-    return json.dumps({"kind": kind, "metadata": metadata, "items": items}).encode()
+                assume(server, pod.manifest(), pod.assumed_on)
 
 
 def random_cluster(chance: random.Random) -> Cluster:
@@ -145,15 +134,16 @@ def clusters(seed: int) -> Iterator[Cluster]:
     return (random_cluster(chance) for _ in range(CLUSTERS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(25))
 def test_the_guard_lets_a_pod_pass_if_and_only_if_kube_scheduler_would(seed: int) -> None:
     for cluster in clusters(seed):
+        server = Wire(settings={"guard.resources": True})
+        cluster.is_shown_to(server)
         reasons = cluster.model("a")
-        said = cluster.guard().why_not("uid-of-last", "a")
-        if reasons:
-            assert said == f"the node has no room left for the pod: {', '.join(reasons)}", cluster
-        else:
-            assert said == "", cluster
+        said = server.bind(cluster.pods[-1].manifest(), "a").error
+        full = f"the node has no room left for the pod: {', '.join(reasons)}"
+        assert said == (full if reasons else ""), cluster
 
 
 def test_the_clusters_are_of_all_kinds() -> None:

@@ -12,13 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from tests.doors.wire import Wire
 
 from kubextend import core, testing
-from kubextend.errors import PluginError
-from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import Handle
-from kubextend.framework.plugin import PreFilterResult, Rejection
-from kubextend.framework.status import Status
+from kubextend.framework import CycleState, Handle, PreFilterResult, Rejection, Status
 
 ZONE = "zone"
 FULL = Status.unschedulable("full")
@@ -139,18 +136,21 @@ class InZone:
 
 
 class Counting(testing.Cluster):
-    def __init__(self, cluster: Cluster, *, in_zone: bool = True, by_label: bool = False) -> None:
+    def __init__(
+        self, cluster: Cluster, *more: Any, in_zone: bool = True, by_label: bool = False
+    ) -> None:
         self.on_node = OnNode(cluster)
+
+        class Bound(InZone):
+            def __init__(self, handle: Handle) -> None:
+                super().__init__(handle, cluster.most_in_zone, by_label=by_label)
+
+        more = (*more, Bound) if in_zone else more
         super().__init__(
-            self.on_node,
+            *(self.on_node, *more),
             nodes={node: {ZONE: zone} for node, zone in cluster.zones.items()},
             pods=[pod.manifest() for pod in cluster.pods],
         )
-        if in_zone:
-            profile: Any = self.verbs.profiles.by_scheduler_name["default-scheduler"]
-            plugin = InZone(self.handle, cluster.most_in_zone, by_label=by_label)
-            profile.pre_filter.append(plugin)
-            profile.filter.append(plugin)
 
 
 def random_cluster(rng: random.Random) -> Cluster:
@@ -285,9 +285,12 @@ def test_a_pre_filter_that_rejects_with_nominated_pods_takes_their_nodes_alone(
     says: Status | PreFilterResult,
 ) -> None:
     cluster = Cluster({f"n{n}": "a" for n in range(3)}, [Pod("first", nominated="n0")])
-    runner = Counting(cluster, in_zone=False)
-    profile: Any = runner.verbs.profiles.by_scheduler_name["default-scheduler"]
-    profile.pre_filter.append(SeesFirst(runner.handle, says))
+
+    class Bound(SeesFirst):
+        def __init__(self, handle: Handle) -> None:
+            super().__init__(handle, says)
+
+    runner = Counting(cluster, Bound, in_zone=False)
     answer = runner.filter(Pod("asks").manifest())
     assert answer.kept == ("n1", "n2")
     assert answer.rejected.keys() == {"n0"}
@@ -305,18 +308,11 @@ class Down:
 
 def test_a_plugin_that_may_be_left_out_is_left_out_where_pods_are_nominated_too() -> None:
     cluster = Cluster({"n0": "a", "n1": "a"}, [Pod("first", nominated="n0")], most_on_node=1)
-    runner = Counting(cluster, in_zone=False)
-    profile = runner.verbs.profiles.by_scheduler_name["default-scheduler"]
-    profile = replace(profile, filter=[Down(), *profile.filter], ignored=frozenset({"Down"}))
-    nodes = testing.make_nodes(["n0", "n1"])
-    failures: list[PluginError] = []
-    outcome = profile.find_nodes_that_fit(
-        CycleState(), testing.make_pod("asks"), nodes, failures.append
-    )
-    assert list(outcome.kept) == [False, True]
-    assert {error.plugin for error in failures} == {"Down"}
-    with pytest.raises(PluginError):
-        profile.find_nodes_that_fit(CycleState(), testing.make_pod("asks"), nodes)
+    pods = [pod.manifest() for pod in cluster.pods]
+    given: dict[str, Any] = {"nodes": ["n0", "n1"], "pods": pods}
+    asks = Pod("asks").manifest()
+    assert Wire(Down(), OnNode(cluster), ignored=["Down"], **given).filter(asks).kept == ["n1"]
+    assert Wire(Down(), OnNode(cluster), **given).filter(asks).error
 
 
 def test_a_pod_that_is_assumed_or_bound_is_counted_where_it_is_and_not_where_it_was_nominated() -> (

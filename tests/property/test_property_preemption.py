@@ -14,14 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from tests.doors.wire import Wire
 
 from kubextend import core, testing
-from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import Handle
-from kubextend.framework.plugin import Rejection
-from kubextend.framework.status import Status
-from kubextend.verbs import ExtenderSettings
-from kubextend.verbs.answer import ABSTAINS
+from kubextend.framework import CycleState, Handle, Rejection, Status
 
 CLUSTERS = 300
 ZONE = "zone"
@@ -133,32 +129,37 @@ class OnNode:
         return FULL if len(same) >= self._most else None
 
 
-class Counting(testing.Cluster):
-    """Both plugins over a cluster; the plugin that sees other nodes may be left out."""
+def counting(cluster: Cluster, *, across_nodes: bool = True, by_label: bool = False) -> Any:
+    """Return what ``testing.Cluster`` and ``Wire`` take: the plugins; one may be left out."""
 
-    def __init__(
-        self, cluster: Cluster, *, across_nodes: bool = True, by_label: bool = False
-    ) -> None:
-        self.on_node = OnNode(cluster.most_on_node)
-        super().__init__(
-            self.on_node,
-            nodes={node: {ZONE: zone} for node, zone in cluster.zones.items()},
-            pods=[
-                testing.make_pod(
-                    pod.name, uid=uid_of(pod.name), labels={"app": pod.app}, node_name=pod.node
-                )
-                for pod in cluster.placed
-            ],
+    class Bound(AcrossNodes):
+        def __init__(self, handle: Handle) -> None:
+            super().__init__(handle, cluster, by_label=by_label)
+
+    return [OnNode(cluster.most_on_node), *([Bound] if across_nodes else [])]
+
+
+def parts(cluster: Cluster) -> dict[str, Any]:
+    """Return the nodes and the pods of a cluster."""
+    pods = [
+        testing.pod_manifest(
+            each.name, uid=uid_of(each.name), labels={"app": each.app}, node_name=each.node
         )
-        if across_nodes:
-            filters: Any = self.verbs.profiles.by_scheduler_name["default-scheduler"].filter
-            filters.append(AcrossNodes(self.handle, cluster, by_label=by_label))
+        for each in cluster.placed
+    ]
+    nodes = [testing.node_manifest(name, labels={ZONE: of}) for name, of in cluster.zones.items()]
+    return {"nodes": nodes, "pods": pods}
 
 
-def incoming(app: str) -> core.Pod:
-    return testing.make_pod("incoming", labels={"app": app})
+def runner_of(cluster: Cluster, **options: Any) -> testing.Cluster:
+    return testing.Cluster(*counting(cluster, **options), **parts(cluster))
 
 
+def incoming(app: str) -> dict[str, Any]:
+    return testing.pod_manifest("incoming", labels={"app": app})
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("by_label", [False, True])
 @pytest.mark.parametrize("hundred", range(CLUSTERS // 100))
 def test_a_candidate_is_offered_exactly_where_its_own_victims_let_the_pod_in(
@@ -169,11 +170,11 @@ def test_a_candidate_is_offered_exactly_where_its_own_victims_let_the_pod_in(
         rng = random.Random(seed)
         cluster, app = random_cluster(rng), rng.choice(APPS)
         victims = {node: uids(names) for node, names in cluster.victims.items()}
-        answer = Counting(cluster, by_label=by_label).preempt(incoming(app), victims)
+        answer = runner_of(cluster, by_label=by_label).preempt(incoming(app), victims)
         for node, names in cluster.victims.items():
             left = cluster.without(names)
             helps = left.lets_in(app, node)
-            assert bool(Counting(left).filter(incoming(app), [node]).kept) is helps, (seed, node)
+            assert bool(runner_of(left).filter(incoming(app), [node]).kept) is helps, (seed, node)
             assert (node in answer) is helps, (seed, node)
             offered += helps
             refused += not helps
@@ -186,16 +187,16 @@ def test_a_candidate_whose_victims_help_another_node_alone_is_not_offered() -> N
     placed = [Placed("web", "web", "a1"), Placed("low", "none", "a2")]
     cluster = Cluster({"a1": "a", "a2": "a", "b1": "b"}, placed, 1, 9, {})
     victims = {"a1": uids(["web"]), "a2": uids(["low"])}
-    assert Counting(cluster).preempt(incoming("web"), victims) == {"a1": uids(["web"])}
+    assert runner_of(cluster).preempt(incoming("web"), victims) == {"a1": uids(["web"])}
 
 
 def test_where_no_filter_sees_another_node_all_candidates_are_judged_in_one_attempt() -> None:
     placed = [Placed(f"p{number}", "web", f"n{number}") for number in range(3)]
     cluster = Cluster({f"n{number}": "a" for number in range(3)}, placed, 9, 1, {})
     victims = {pod.node: uids([pod.name]) for pod in placed}
-    runner = Counting(cluster, across_nodes=False)
+    runner = runner_of(cluster, across_nodes=False)
     assert runner.preempt(incoming("web"), victims) == victims
-    assert sorted(runner.on_node.asked_about) == ["n0", "n1", "n2"]
+    assert sorted(runner.plugins[0].asked_about) == ["n0", "n1", "n2"]
 
 
 def random_groups(rng: random.Random) -> Cluster:
@@ -222,23 +223,16 @@ def request_with_groups(cluster: Cluster, app: str) -> bytes:
         }
         for node, names in cluster.victims.items()
     }
-    asked = {
-        "metadata": {"name": "incoming", "labels": {"app": app}},
-        "spec": {"schedulerName": "default-scheduler"},
-    }
-    return json.dumps({"Pod": asked, "NodeNameToVictims": whole}).encode()
+    return json.dumps({"Pod": incoming(app), "NodeNameToVictims": whole}).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("across_nodes", [False, True])
 def test_what_kube_scheduler_evicts_of_groups_lets_the_pod_in_on_each_node_that_it_may_choose(
-    monkeypatch: pytest.MonkeyPatch, *, across_nodes: bool
+    *, across_nodes: bool
 ) -> None:
     """Where preempt abstains, kube-scheduler evicts whole groups; else it evicts what is named."""
 
-    def settings(**given: Any) -> ExtenderSettings:
-        return ExtenderSettings(**{**given, "preempt_groups": True})
-
-    monkeypatch.setattr("kubextend.verbs.build_verbs.ExtenderSettings", settings)
     abstained = named = cut = 0
     for seed in range(CLUSTERS):
         rng = random.Random(seed)
@@ -246,15 +240,15 @@ def test_what_kube_scheduler_evicts_of_groups_lets_the_pod_in_on_each_node_that_
         where = {uid_of(pod.name): pod.node for pod in cluster.placed}
         if not across_nodes:
             cluster = replace(cluster, most_in_zone=1000, fewest_in_zone=0)
-        runner = Counting(cluster, across_nodes=across_nodes)
-        body = request_with_groups(cluster, app)
-        answer = bytes(runner.verbs.preempt(body))
-        abstains = answer == ABSTAINS.body
+        plugins = counting(cluster, across_nodes=across_nodes)
+        server = Wire(*plugins, settings={"extender.preemptGroups": True}, **parts(cluster))
+        answer = server.post("/preempt", request_with_groups(cluster, app))
+        abstains = answer.status == 501
         if abstains:
             abstained += 1
             evicted = {node: uids(names) for node, names in cluster.victims.items()}
         else:
-            kept = json.loads(answer)["NodeNameToMetaVictims"]
+            kept = answer.json["NodeNameToMetaVictims"]
             evicted = {node: [pod["UID"] for pod in of["Pods"]] for node, of in kept.items()}
             assert all(where[uid] == node for node, gone in evicted.items() for uid in gone), seed
             named += len(evicted)

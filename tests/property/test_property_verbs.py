@@ -5,23 +5,18 @@ Each plugin stands beside what it has to say of a node, written down once more o
 
 import array
 import itertools
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.doors.wire import Answer, Wire, node, pod
 
 from kubextend import core
-from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.plugin import PreFilterResult, Rejection
-from kubextend.framework.status import Status
+from kubextend.framework import CycleState, PreFilterResult, Rejection, Status
 from kubextend.plugins import HighCommPodFilter, LabelMatch, RdmaAware
-from kubextend.profile import Profile, Profiles
-from kubextend.verbs import Verbs
-from make_verbs import make_verbs
 
 Labels: TypeAlias = Mapping[str, str]
 MOST_RAW = 1 << 40
@@ -85,17 +80,6 @@ def label_match() -> LabelMatch:
     return LabelMatch(LabelMatch.Args.model_validate(args))
 
 
-@dataclass(frozen=True)
-class Watched:
-    """A node source that is filled for each example."""
-
-    store: core.NodeStore = field(default_factory=core.NodeStore)
-    synced: bool = True
-
-    def age_s(self) -> float | None:
-        return 0.0
-
-
 class Filters(NamedTuple):
     """A plugin that filters, and whether a pod may run on a node, by the labels of both."""
 
@@ -152,27 +136,16 @@ SCORES = (
     Scores(AtOnce(), lambda _, node, nodes: reversed_share(node, nodes)),
 )
 
-WATCHED = Watched()
-
 
 @lru_cache(256)
-def verbs_of(
-    filters: tuple[int, ...], scores: tuple[tuple[int, int], ...] = (), scale: Any = "additive"
-) -> Verbs:
-    """Verbs of these plugins by their numbers, with weights; one for all examples that take it."""
-    filtering = [FILTERS[number].plugin for number in filters]
-    profile = Profile(
-        "default-scheduler",
-        pre_filter=[plugin for plugin in filtering if hasattr(plugin, "pre_filter")],
-        filter=[plugin for plugin in filtering if not hasattr(plugin, "pre_filter")],
-        score=[(SCORES[number].plugin, weight) for number, weight in scores],
-    )
-    return make_verbs(
-        Profiles.of([profile]),
-        request_store=core.RequestStore(max_bytes=200_000),
-        watched=WATCHED,
-        score_scale=scale,
-    )
+def server_of(
+    filters: tuple[int, ...], scores: tuple[tuple[int, int], ...] = (), scale: str = "additive"
+) -> Wire:
+    """A server of these plugins by their numbers, with weights; one for all examples."""
+    chosen = {FILTERS[number].plugin.name: FILTERS[number].plugin for number in filters}
+    scoring = {SCORES[number].plugin.name: weight for number, weight in scores}
+    chosen |= {SCORES[number].plugin.name: SCORES[number].plugin for number, _ in scores}
+    return Wire(*chosen.values(), weights=scoring, settings={"scoreScale": scale})
 
 
 CHOSEN_FILTERS = st.permutations(range(len(FILTERS))).flatmap(
@@ -207,68 +180,59 @@ MODES = st.sampled_from(["names", "whole nodes"])
 
 
 def pod_of(labels: Labels) -> dict[str, Any]:
-    uid = f"uid-{next(UIDS)}"
-    return {"metadata": {"name": "p", "namespace": "ml", "uid": uid, "labels": dict(labels)}}
+    return pod("p", uid=f"uid-{next(UIDS)}", labels=dict(labels))
 
 
-def request(mode: str, pod: Labels, nodes: Mapping[str, Labels]) -> bytes:
-    """As kube-scheduler sends it; in names mode the nodes are in the watched store afterwards."""
-    items = [{"metadata": {"name": name, "labels": labels}} for name, labels in nodes.items()]
-    listed = {"metadata": {}, "items": items}
-    if mode == "names":
-        WATCHED.store.replace(json.dumps(listed).encode())
-    body = {
-        "Pod": pod_of(pod),
-        "Nodes": None if mode == "names" else listed,
-        "NodeNames": list(nodes) if mode == "names" else None,
-    }
-    return json.dumps(body).encode()
+def asked(
+    server: Wire, verb: str, mode: str, labels: Labels, nodes: Mapping[str, Labels]
+) -> Answer:
+    """Ask as kube-scheduler does; in names mode the watch shows the nodes before."""
+    items = [node(name, labels=of) for name, of in nodes.items()]
+    whole = None if mode == "names" else items
+    if whole is None:
+        server.list_nodes(*items)
+    call = server.filter if verb == "filter" else server.prioritize
+    return call(pod_of(labels), list(nodes), whole=whole)
 
 
-def kept_by(mode: str, answer: Mapping[str, Any]) -> list[str]:
-    if mode == "names":
-        return list(answer["NodeNames"] or ())
-    return [node["metadata"]["name"] for node in answer["Nodes"]["items"] or ()]
-
-
+@pytest.mark.slow
 @given(MODES, CHOSEN_FILTERS, POD_LABELS, NODES)
 def test_filter_keeps_what_passes_in_order_and_rejects_every_other_node_once(
-    mode: str, chosen: tuple[int, ...], pod: Labels, nodes: Mapping[str, Labels]
+    mode: str, chosen: tuple[int, ...], of: Labels, nodes: Mapping[str, Labels]
 ) -> None:
-    answer = json.loads(verbs_of(chosen).filter(request(mode, pod, nodes)))
-    assert answer["Error"] == ""
+    answer = asked(server_of(chosen), "filter", mode, of, nodes)
+    assert answer.error == ""
     passing = [
         name
         for name, labels in nodes.items()
-        if all(FILTERS[number].passes(pod, labels, name) for number in chosen)
+        if all(FILTERS[number].passes(of, labels, name) for number in chosen)
     ]
-    assert kept_by(mode, answer) == passing
-    rejected = [*(answer["FailedNodes"] or ()), *(answer["FailedAndUnresolvableNodes"] or ())]
-    assert sorted([*passing, *rejected]) == sorted(nodes)
-    reasons = (answer["FailedNodes"] or {}) | (answer["FailedAndUnresolvableNodes"] or {})
-    assert all(reasons.values())
+    assert answer.kept == passing
+    assert sorted([*passing, *answer.rejected]) == sorted(nodes)
+    assert all(answer.rejected.values())
 
 
+@pytest.mark.slow
 @given(CHOSEN_FILTERS, POD_LABELS, NODES)
 def test_preempt_leaves_the_candidates_that_filter_keeps(
-    chosen: tuple[int, ...], pod: Labels, nodes: Mapping[str, Labels]
+    chosen: tuple[int, ...], of: Labels, nodes: Mapping[str, Labels]
 ) -> None:
-    verbs = verbs_of(chosen)
-    kept = kept_by("names", json.loads(verbs.filter(request("names", pod, nodes))))
-    victims = {name: {"Pods": [{"UID": name}], "NumPDBViolations": 0} for name in nodes}
-    asked = {"Pod": pod_of(pod), "NodeNameToMetaVictims": victims}
-    left = json.loads(verbs.preempt(json.dumps(asked).encode()))["NodeNameToMetaVictims"]
+    server = server_of(chosen)
+    kept = asked(server, "filter", "names", of, nodes).kept
+    victims = {name: [name] for name in nodes}
+    left = server.preempt(pod_of(of), victims).victims
     assert left == {name: victims[name] for name in kept}
 
 
+@pytest.mark.slow
 @given(MODES, CHOSEN_SCORES, POD_LABELS, NODES)
 def test_prioritize_answers_the_weighted_sum_once_for_each_node_in_order(
-    mode: str, chosen: tuple[tuple[int, int], ...], pod: Labels, nodes: Mapping[str, Labels]
+    mode: str, chosen: tuple[tuple[int, int], ...], of: Labels, nodes: Mapping[str, Labels]
 ) -> None:
-    answer = json.loads(verbs_of((), chosen).prioritize(request(mode, pod, nodes)))
+    answer = asked(server_of((), chosen), "prioritize", mode, of, nodes).json
     everyone = list(nodes.values())
     sums = {
-        name: sum(weight * SCORES[number].of(pod, labels, everyone) for number, weight in chosen)
+        name: sum(weight * SCORES[number].of(of, labels, everyone) for number, weight in chosen)
         for name, labels in nodes.items()
     }
     assert [host["Host"] for host in answer] == list(nodes)
@@ -276,39 +240,36 @@ def test_prioritize_answers_the_weighted_sum_once_for_each_node_in_order(
     assert [host["Score"] for host in answer] == [(total + 5) // 10 for total in sums.values()]
 
 
+@pytest.mark.slow
 @given(MODES, CHOSEN_FILTERS, CHOSEN_SCORES, POD_LABELS, NODES, st.randoms(use_true_random=False))
 def test_no_answer_depends_on_the_order_of_the_nodes(
     mode: str,
     filters: tuple[int, ...],
     scores: tuple[tuple[int, int], ...],
-    pod: Labels,
+    of: Labels,
     nodes: Mapping[str, Labels],
     draw: Any,
 ) -> None:
     names = list(nodes)
     draw.shuffle(names)
     shuffled = {name: nodes[name] for name in names}
-    verbs = verbs_of(filters, scores)
+    server = server_of(filters, scores)
 
     def answers(order: Mapping[str, Labels]) -> tuple[Any, ...]:
-        filtered = json.loads(verbs.filter(request(mode, pod, order)))
-        scored = json.loads(verbs.prioritize(request(mode, pod, order)))
-        return (
-            set(kept_by(mode, filtered)),
-            filtered["FailedNodes"],
-            filtered["FailedAndUnresolvableNodes"],
-            {host["Host"]: host["Score"] for host in scored},
-        )
+        filtered = asked(server, "filter", mode, of, order)
+        scored = asked(server, "prioritize", mode, of, order)
+        return set(filtered.kept), filtered.rejected, filtered.unresolvable, scored.scores
 
     assert answers(shuffled) == answers(nodes)
 
 
+@pytest.mark.slow
 @given(MODES, WEIGHTS, st.sampled_from(["additive", "strict10"]), POD_LABELS, NODES)
 def test_normalised_scores_keep_the_order_of_the_raw_ones_within_the_scale(
-    mode: str, weight: int, scale: str, pod: Labels, nodes: Mapping[str, Labels]
+    mode: str, weight: int, scale: str, of: Labels, nodes: Mapping[str, Labels]
 ) -> None:
-    verbs = verbs_of((), ((2, weight),), scale)
-    answer = json.loads(verbs.prioritize(request(mode, pod, nodes)))
+    server = server_of((), ((2, weight),), scale)
+    answer = asked(server, "prioritize", mode, of, nodes).json
     most = 10 if scale == "strict10" else 10 * weight
     assert all(0 <= host["Score"] <= most for host in answer)
     # Reversed: the higher the rank, the lower the score.

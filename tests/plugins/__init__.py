@@ -1,0 +1,1 @@
+"""Stories of plugins, as their authors and kube-scheduler see them."""

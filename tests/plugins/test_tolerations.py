@@ -1,0 +1,114 @@
+"""Tolerations with Gt and Lt, written from kube-scheduler 1.37."""
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+
+from kubextend import testing
+
+LOWEST, HIGHEST = -(2**63), 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "taint", "tolerated"),
+    [
+        # core/v1/toleration.go ToleratesTaint: Gt: taint > toleration, Lt: taint < toleration.
+        ("Gt", "900", "950", True),
+        ("Gt", "950", "950", False),
+        ("Gt", "999", "950", False),
+        ("Lt", "900", "950", False),
+        ("Lt", "950", "950", False),
+        ("Lt", "999", "950", True),
+        ("Gt", "-1", "0", True),
+        ("Lt", "-1", "-2", True),
+        ("Lt", "9", "10", False),
+        ("Gt", str(HIGHEST - 1), str(HIGHEST), True),
+        ("Gt", str(LOWEST), str(LOWEST + 1), True),
+        ("Lt", str(HIGHEST), str(HIGHEST - 1), True),
+        # What is no integer of 64 bits, written as people write it, is neither above nor below.
+        ("Gt", "0900", "950", False),
+        ("Gt", "+900", "950", False),
+        ("Gt", "9e2", "950", False),
+        ("Gt", "900.0", "950", False),
+        ("Gt", " 900", "950", False),
+        ("Gt", "", "950", False),
+        ("Gt", "-0", "950", False),
+        ("Gt", "many", "950", False),
+        ("Gt", str(LOWEST - 1), "950", False),
+        ("Lt", str(HIGHEST + 1), "950", False),
+        ("Gt", "900", "0950", False),
+        ("Gt", "900", "+950", False),
+        ("Gt", "900", "", False),
+        ("Lt", "999", "", False),
+        ("Gt", "900", str(HIGHEST + 1), False),
+        ("gt", "900", "950", False),
+        ("Ge", "900", "900", False),
+    ],
+)
+@pytest.mark.parametrize("more", [0, 1, 40])
+def test_a_toleration_may_compare_numbers(
+    operator: str, value: str, taint: str, tolerated: bool, more: int
+) -> None:
+    nodes = testing.make_nodes(
+        [testing.make_node("n", taints=[f"example.com/sla={taint}:NoSchedule"])]
+    )
+    toleration = {"key": "example.com/sla", "operator": operator, "value": value}
+    others = [{"key": f"example.com/other-{at}", "operator": "Exists"} for at in range(more)]
+    for effect, covered in (("NoSchedule", True), ("", True), ("NoExecute", False)):
+        pod = testing.make_pod("p", tolerations=[*others, toleration | {"effect": effect}])
+        assert list(nodes.tolerated_by(pod)) == [tolerated and covered]
+    other_key = testing.make_pod("p", tolerations=[*others, toleration | {"key": "a"}])
+    assert list(nodes.tolerated_by(other_key)) == [False]
+
+
+def test_many_tolerations_cover_what_each_of_them_covers() -> None:
+    draw = random.Random(5471)
+    keys, values = ("a", "b"), ("-7", "0", "3", "5", "05", "x", "12")
+
+    def covers(toleration: Mapping[str, str], taint: tuple[str, str, str]) -> bool:
+        key, value, effect = taint
+        if toleration["key"] != key or toleration["effect"] not in {"", effect}:
+            return False
+        if toleration["operator"] in {"Equal", "Exists"}:
+            return toleration["operator"] == "Exists" or toleration["value"] == value
+        if any(
+            str(int(text)) != text if text.lstrip("-").isdigit() else True
+            for text in (value, toleration["value"])
+        ):
+            return False
+        above = int(value) > int(toleration["value"])
+        equal = int(value) == int(toleration["value"])
+        return above if toleration["operator"] == "Gt" else not above and not equal
+
+    seen = Counter[bool]()
+    for _ in range(200):
+        tolerations = [
+            {
+                "key": draw.choice(keys),
+                "operator": draw.choice(("Gt", "Lt", "Gt", "Lt", "Equal")),
+                "value": draw.choice(values),
+                "effect": draw.choice(("", "NoSchedule", "NoExecute")),
+            }
+            for _ in range(draw.choice((1, 2, 4, 25)))
+        ]
+        if draw.random() < 0.1:
+            tolerations.append({"key": "a", "operator": "Exists", "value": "", "effect": ""})
+        taints = [
+            (draw.choice(keys), draw.choice(values), draw.choice(("NoSchedule", "NoExecute")))
+            for _ in range(draw.randint(1, 2))
+        ]
+        texts = [f"{key}={value}:{effect}" for key, value, effect in taints]
+        nodes = testing.make_nodes([testing.make_node("n", taints=texts)])
+        expected = all(any(covers(each, taint) for each in tolerations) for taint in taints)
+        found = list(nodes.tolerated_by(testing.make_pod("p", tolerations=tolerations)))
+        assert found == [expected], (tolerations, taints)
+        seen[expected] += 1
+    assert min(seen[True], seen[False]) > 20
+
+
+def test_a_toleration_that_compares_numbers_is_read_as_it_is_written() -> None:
+    toleration = {"key": "a", "operator": "Gt", "value": "5", "effect": "NoSchedule"}
+    pod = testing.make_pod("p", tolerations=[toleration])
+    assert pod.tolerations == [("a", "Gt", "5", "NoSchedule")]

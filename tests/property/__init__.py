@@ -1,0 +1,1 @@
+"""Properties, which Hypothesis tries with many examples."""
