@@ -18,10 +18,10 @@ from tests.doors.extender import (
     names_of,
     profile,
     request,
+    skip,
     until,
 )
 
-from kubextend.errors import ClusterError
 from kubextend.framework import Handle
 
 WIRE = Path(__file__).parents[1] / "data" / "wire"
@@ -91,20 +91,6 @@ async def test_with_the_api_down_an_extender_is_alive_and_decides_nothing_by_nam
         if thread.name.startswith(("kubextend-nodes", "kubextend-pods", "kubextend-events")):
             thread.join(PATIENT_S)
             assert not thread.is_alive()
-
-
-def test_an_extender_without_the_guard_answers_whole_nodes_while_the_api_is_down(
-    down: dict[str, Any],
-) -> None:
-    extender = Extender(cluster=down, profiles=[profile(filter=["HighCommPodFilter"])])
-    assert extender.ask("/filter", recorded("full", "filter")).error == ""
-
-
-def test_credentials_that_are_not_there_are_an_error_at_once(tmp_path: Path) -> None:
-    file = tmp_path / "kubeconfig"
-    file.write_text("{}")
-    with pytest.raises(ClusterError):
-        Extender(cluster={"kubeconfig": str(file)})
 
 
 # Plugins that start and stop.
@@ -209,6 +195,23 @@ async def test_bindings_that_nobody_waits_for_any_more_do_not_begin() -> None:
     for call in begun:
         assert (await call.answer()).body == b'{"Error":""}'
     assert sorted(api.asked) == sorted(f"p-{number}" for number in range(MANY - 1))
+
+
+@in_memory
+async def test_a_binding_that_is_on_its_way_counts_though_its_client_leaves() -> None:
+    api = StuckApi()
+    reserving = profile(filter=["NeedsRdma"], reserve=["Quota"])
+    extender = Extender(binder=api, profiles=[reserving])
+    await extender.begin("/filter", request("filter")).answer()
+    call = extender.begin("/bind", request("bind"))
+    await until(lambda: api.asked)
+    for _ in range(3):
+        call.leave()
+        await skip()
+    assert not call.is_over
+    api.answers.set()
+    await until(lambda: call.is_over)
+    assert extender.plugin("Quota").steps == ["reserve"]
 
 
 MANY = 200

@@ -193,15 +193,6 @@ def test_a_body_may_come_in_chunks(start: Start) -> None:
             assert connection.answer().body == expected(body).body
 
 
-def test_a_client_that_wants_no_other_answer_is_told_goodbye(start: Start) -> None:
-    body = body_of(600_000)
-    with start().connect() as connection:
-        answer = connection.post("/filter", body, Connection="close")
-        assert answer.body == expected(body).body
-        assert answer.headers["connection"] == "close"
-        assert connection.is_closed()
-
-
 def test_a_head_request_is_answered_without_a_body(start: Start) -> None:
     with start().connect() as connection:
         connection.send(head("HEAD", "/livez"), head("GET", "/livez"))

@@ -1,7 +1,7 @@
 """How long a client may take to ask and to read, on a clock that a test skips."""
 
 import pytest
-from tests.doors.extender import HOLDING, Extender, in_memory, node, pod, request, skip
+from tests.doors.extender import HOLDING, Extender, in_memory, node, request, skip
 from tests.doors.sockets import KEEP_ALIVE_S, Line, head, posted
 
 from kubextend.testing import Bindings
@@ -31,13 +31,12 @@ async def test_an_idle_connection_outlives_that_of_kube_scheduler_and_is_closed_
 
 @in_memory
 async def test_a_connection_stays_open_while_permit_holds_its_pod() -> None:
-    extender = Extender(binder=Bindings(), profiles=[HOLDING], extender={"permitMaxWait": "15m"})
+    extender = Extender(binder=Bindings(), profiles=[HOLDING])
     line = Line(extender)
     await line.send(posted("/filter", request("filter")))
     await line.send(posted("/bind", request("bind")))
     await extender.until_held("u-p")
-    # Permit's own time does not pass: it is the loop's, up to a minute.
-    await skip(59)
+    await skip(29)
     assert not line.closed
     extender.allow("u-p")
     await skip()
@@ -71,19 +70,6 @@ async def test_a_request_that_is_late_is_refused(before: bytes, sent: bytes, sec
     await skip(16)
     assert line.closed
     assert line.received.removeprefix(answered).startswith(TOO_LATE)
-
-
-@pytest.mark.parametrize("size", [9, 900_000])
-@in_memory
-async def test_a_request_is_not_late_while_its_client_sends(size: int) -> None:
-    line, body = Line(Extender()), request("filter").ljust(9 + size)
-    sent = posted("/filter", body)
-    at = sent.index(b"\r\n\r\n") + 4
-    for piece in (sent[:5], sent[5:at], sent[at : at + 5], sent[at + 5 :]):
-        await line.send(piece)
-        await skip(8)
-    await line.answered(OK)
-    assert not line.closed
 
 
 @in_memory
@@ -123,15 +109,3 @@ async def test_a_client_that_does_not_read_its_answer_is_hung_up_on() -> None:
     await skip(90)
     assert line.closed
     assert extender.counted("kubextend_requests_in_flight_bytes") == 0
-
-
-@in_memory
-async def test_who_asks_and_never_reads_is_answered_no_further() -> None:
-    extender = Extender()
-    line = Line(extender, reads=False)
-    sent = posted("/filter", request("filter", pod(), [node("n", 10_000, rdma="true")]))
-    for _ in range(400):
-        await line.send(sent)
-        await skip(1)
-    assert line.closed
-    assert extender.counted("kubextend_verb_requests_total", verb="filter", result="ok") < 200

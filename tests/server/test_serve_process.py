@@ -12,7 +12,6 @@ import termios
 import threading
 import time
 from contextlib import ExitStack
-from http.client import HTTPConnection, RemoteDisconnected
 from operator import ge
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,6 @@ from tests.doors.sockets import (
     eventually,
     free_port,
     is_listening,
-    port_of,
     posted,
     read_by_now,
     replica,
@@ -307,27 +305,23 @@ class Clients:
         self.over = threading.Event()
 
     def run(self, number: int) -> None:
-        connection: HTTPConnection | None = None
-        while not self.over.wait(0.005):
-            if connection is None:
-                chosen = self.endpoints[number % len(self.endpoints)]
-                connection = HTTPConnection("127.0.0.1", port_of(chosen.url), timeout=PATIENT_S)
+        while not self.over.is_set():
+            chosen = self.endpoints[number % len(self.endpoints)]
             try:
-                connection.request("POST", "/filter", SMALL, {"Content-Type": "application/json"})
-                answer = connection.getresponse()
-                answer.read()
-            except (OSError, RemoteDisconnected) as error:
+                with Connection(chosen.url) as connection:
+                    self._ask(number, connection)
+            except (OSError, EOFError) as error:
                 self.failed.append(repr(error))
-                connection = None
-                continue
+
+    def _ask(self, number: int, connection: Connection) -> None:
+        """Ask again and again, until the server ends the connection."""
+        while not self.over.wait(0.005):
+            answer = connection.post("/filter", SMALL)
             self.done[number] += 1
             if answer.status != 200:
                 self.failed.append(str(answer.status))
-            if answer.will_close:
-                connection.close()
-                connection = None
-        if connection is not None:
-            connection.close()
+            if answer.headers.get("connection") == "close":
+                return
 
     def each_has_asked_again(self, times: int) -> None:
         """Wait until each client has had so many further answers."""

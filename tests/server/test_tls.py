@@ -1,10 +1,9 @@
 """TLS: who is let in, who hears why not, and what the names in certificates allow."""
 
 import json
-import socket
 import ssl
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -173,13 +172,6 @@ def test_plain_http_on_the_tls_port_runs_no_verb(
     assert "Traceback" not in caplog.text
 
 
-def test_a_handshake_that_does_not_end_holds_up_nobody(authority: Authority, pair: Pair) -> None:
-    with serve(Extender(server=tls(pair))) as served, ExitStack() as stack:
-        for _ in range(100):
-            stack.enter_context(socket.create_connection(("127.0.0.1", port_of(served.url)), 30))
-        assert filters(served, client(authority))
-
-
 # Names in certificates.
 
 
@@ -279,7 +271,7 @@ def why(url: str, ca_file: Path, *options: object) -> str:
     return asked.stderr
 
 
-def test_a_reader_is_told_what_is_wrong_with_a_certificate(
+def test_a_reader_is_told_what_is_wrong_with_the_connection(
     guarded: Extender, authority: Authority, stranger: Authority
 ) -> None:
     hint = "give --cert-file and --key-file"
@@ -289,6 +281,9 @@ def test_a_reader_is_told_what_is_wrong_with_a_certificate(
         shown = ["--cert-file", pair.cert_file, "--key-file", pair.key_file]
         assert hint not in why(served.url, authority.file, *shown)
         assert hint not in why(served.url, stranger.file)
+    with serve(Extender()) as served:
+        url = served.url.replace("http:", "https:")
+        assert "answers without TLS" in why(url, authority.file)
 
 
 def test_a_certificate_is_checked_by_the_name_of_the_configuration(
@@ -308,11 +303,3 @@ def test_a_certificate_is_checked_by_the_name_of_the_configuration(
             default = profile(filter=["HighCommPodFilter"])
             file.write_text(json.dumps(sections_of(profiles=[default], extender=extender)))
             assert said in why(other, authority.file, "--config", file)
-
-
-def test_a_reader_who_asks_kubextend_without_tls_by_https_is_told_so(
-    authority: Authority,
-) -> None:
-    with serve(Extender()) as served:
-        url = served.url.replace("http:", "https:")
-        assert "answers without TLS" in why(url, authority.file)

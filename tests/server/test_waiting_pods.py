@@ -87,7 +87,8 @@ async def test_a_list_says_what_each_pod_waits_for_and_until_when(token_file: Pa
         "pendingPlugins": ["Quota", "Gang"],
     }
     assert second["name"] == "b"
-    assert deadline - since == timedelta(seconds=60)
+    # The first of the two plugins to give up.
+    assert deadline - since == timedelta(seconds=30)
     assert abs(since.timestamp() - time.time()) < 30
     for call in calls:
         call.leave()
@@ -308,8 +309,9 @@ async def test_without_the_token_nothing_is_told_or_changed(
     assert extender.waiting() == ["u-safe"]
 
 
-def test_the_scheme_of_a_token_may_be_in_any_case(token_file: Path) -> None:
-    answer = world(token_file).ask("/waiting-pods", Authorization=f"bearer {TOKEN}")
+def test_a_token_may_have_16_characters_and_its_scheme_any_case(token_file: Path) -> None:
+    token_file.write_text("x" * 16)
+    answer = world(token_file).ask("/waiting-pods", Authorization=f"bearer {'x' * 16}")
     assert answer.status == 200
 
 
@@ -373,12 +375,6 @@ def test_a_file_with_anything_but_tokens_is_refused_and_lets_nobody_in(
         bearer = f"Bearer {line.decode()}"
         assert extender.ask("/waiting-pods", Authorization=bearer).status == 401
     assert says in caplog.text
-
-
-def test_a_token_of_16_characters_is_long_enough(token_file: Path) -> None:
-    token_file.write_text("x" * 16)
-    answer = world(token_file).ask("/waiting-pods", Authorization=f"Bearer {'x' * 16}")
-    assert answer.status == 200
 
 
 @in_memory
