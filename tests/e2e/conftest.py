@@ -5,21 +5,22 @@ import socket
 import subprocess
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from . import pod_groups
-from .controlplane import ControlPlane, NewControlPlane, build_binaries
+from .controlplane import ControlPlane, build_binaries
 from .door import Door
 from .kubeapi import Api, NewPool, NodePool
-from .manifests import HELLO_WORLD, QUEUE_SORT, grant_kubextend
+from .manifests import HELLO_WORLD, QUEUE_SORT
 from .pod_groups import NewPodGroups, PodGroups
+from .program_plane import plane_in
 from .stack import NAMES, Mode, NewStack, Stack
 from .workbench import Workbench
-from .workload import NewWorkload, Workload, create_priority_classes
+from .workload import NewWorkload, Workload
 
 _BENCHES = pytest.StashKey[list[Workbench]]()
 HERE = Path(__file__).parent
@@ -55,33 +56,44 @@ def binaries() -> Path:
     return build_binaries()
 
 
-@pytest.fixture(scope="session")
-def new_control_plane(
-    binaries: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[NewControlPlane]:
-    """Start control planes; all are ended at the end of the session."""
-    started: list[tuple[Workbench, ControlPlane]] = []
+@contextmanager
+def running_plane(
+    request: pytest.FixtureRequest, gates: str = "", apis: str = ""
+) -> Iterator[ControlPlane]:
+    """Run a control plane during a block; its logs are shown beside failures."""
+    temporary: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
     benches = request.config.stash[_BENCHES]
-
-    def start(gates: str = "", apis: str = "") -> ControlPlane:
-        bench = Workbench(tmp_path_factory.mktemp("control-plane"))
-        benches.append(bench)
-        plane = ControlPlane(bench.__enter__(), binaries, gates, apis)
-        started.append((bench, plane))
-        create_priority_classes(plane.api)
-        grant_kubextend(plane.api, "kubextend")
-        return plane
-
-    yield start
-    for bench, plane in started:
-        plane.close()
-        bench.__exit__(None, None, None)
-        benches.remove(bench)
+    with plane_in(temporary.mktemp("control-plane"), gates, apis) as plane:
+        benches.append(plane.bench)
+        yield plane
+        benches.remove(plane.bench)
 
 
 @pytest.fixture(scope="session")
-def control_plane(new_control_plane: NewControlPlane) -> ControlPlane:
-    return new_control_plane()
+def control_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    with running_plane(request) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def breakable_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    """Start a control plane whose kube-apiserver tests may kill, and start again at their end."""
+    with running_plane(request) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def group_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    """Start a control plane that serves pod groups."""
+    with running_plane(request, pod_groups.GATES, pod_groups.APIS) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def own_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    """Start a control plane without other tests, which ends with the module."""
+    with running_plane(request) as plane:
+        yield plane
 
 
 @pytest.fixture(scope="session")
@@ -137,18 +149,6 @@ def new_pool(request: pytest.FixtureRequest) -> Iterator[NewPool]:
     yield make
     for pool in made:
         pool.delete()
-
-
-@pytest.fixture(scope="session")
-def breakable_plane(new_control_plane: NewControlPlane) -> ControlPlane:
-    """Start a control plane whose kube-apiserver tests may kill, and start again at their end."""
-    return new_control_plane()
-
-
-@pytest.fixture(scope="session")
-def group_plane(new_control_plane: NewControlPlane) -> ControlPlane:
-    """Start a control plane that serves pod groups."""
-    return new_control_plane(pod_groups.GATES, pod_groups.APIS)
 
 
 @pytest.fixture(scope="session")

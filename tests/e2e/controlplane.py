@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Protocol
 
 from .certificates import Authority, write_signing_key
 from .kubeapi import Api, Object
@@ -261,12 +260,6 @@ class ControlPlane:
             "--unsafe-no-fsync",
             "--log-level=warn",
         )
-
-
-class NewControlPlane(Protocol):
-    """Starts a control plane that runs until the end of the session."""
-
-    def __call__(self, gates: str = "", apis: str = "") -> ControlPlane: ...
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from .admission_rules import installed
-from .controlplane import ControlPlane, NewControlPlane
+from .controlplane import ControlPlane
 from .karpenter import Karpenter, nominations
 from .kubeapi import MERGE, RDMA_LABEL, Api, NodePool, Object, condition, placed_on, pod
 from .stack import HIGH_COMM, NO_RDMA, NewStack, Scheduler, Stack, run_kubextend
@@ -31,9 +31,9 @@ PATIENT_S = 280
 
 
 @pytest.fixture(scope="module")
-def plane(new_control_plane: NewControlPlane) -> ControlPlane:
+def plane(own_plane: ControlPlane) -> ControlPlane:
     """Start a control plane of its own: Karpenter looks at all pods and all nodes."""
-    return new_control_plane()
+    return own_plane
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from .certificates import Authority
-from .controlplane import ControlPlane, NewControlPlane
+from .controlplane import ControlPlane
 from .kubeapi import Api, Object, placed_on
 from .manifests import DEPLOY, KUBEXTEND_KIND, SCHEDULER_KIND, apply, documents, objects
 from .stack import Scheduler, Stack, run_kubextend
@@ -112,22 +112,21 @@ LANDS_ON = {
 
 
 def test_the_pods_of_the_rdma_example_land_where_it_says(
-    new_control_plane: NewControlPlane,
+    own_plane: ControlPlane,
 ) -> None:
-    plane = new_control_plane()
     for path, node in objects():
         if path == RDMA / "nodes.yaml":
-            plane.api.call("POST", "/api/v1/nodes", node)
+            own_plane.api.call("POST", "/api/v1/nodes", node)
     for file, expected in LANDS_ON.items():
         (profile,) = yaml.safe_load((RDMA / file).read_text())["profiles"]
         name = f"rdma-{Path(file).stem}"
-        with Stack(plane, name, profile=profile):
-            plane.api.create_namespace(name)
+        with Stack(own_plane, name, profile=profile):
+            own_plane.api.create_namespace(name)
             pods = (d for path, d in objects() if path == RDMA / "pods.yaml")
-            plane.api.create_pods(name, pods)
+            own_plane.api.create_pods(name, pods)
 
             def placed(namespace: str = name) -> dict[str, str]:
-                return placed_on(plane.api.pods(namespace))
+                return placed_on(own_plane.api.pods(namespace))
 
             until(lambda: len(placed()) == len(expected), "the pods are placed")  # noqa: B023
             wrong = {pod: node for pod, node in placed().items() if node not in expected[pod]}

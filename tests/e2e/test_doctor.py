@@ -17,7 +17,7 @@ from kubextend.cli import main
 
 from .admission_rules import GROUP, RESOURCES, installed
 from .certificates import Authority
-from .controlplane import ControlPlane, NewControlPlane
+from .controlplane import ControlPlane
 from .kubeapi import MERGE, Object, gated, pod
 from .manifests import DEPLOY
 from .queue_policies import GATE
@@ -76,9 +76,9 @@ class Setting:
 
 
 @pytest.fixture(scope="module")
-def control_plane(new_control_plane: NewControlPlane) -> ControlPlane:
-    """Start a control plane without other tests: the doctor judges all its pods, rights, Leases."""
-    return new_control_plane()
+def control_plane(own_plane: ControlPlane) -> ControlPlane:
+    """The doctor judges all pods, rights and Leases of a control plane."""
+    return own_plane
 
 
 @pytest.fixture(scope="module")

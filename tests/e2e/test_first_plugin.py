@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from .controlplane import ROOT, ControlPlane, NewControlPlane
+from .controlplane import ROOT, ControlPlane
 from .kubeapi import Api, Object, condition, node, placed_on
 from .stack import KUBEXTEND, Scheduler, default_configuration
 from .workbench import until
@@ -58,9 +58,9 @@ class Tutorial:
 
 
 @pytest.fixture(scope="module")
-def plane(new_control_plane: NewControlPlane) -> ControlPlane:
+def plane(own_plane: ControlPlane) -> ControlPlane:
     """A cluster with one node, as kind makes it, whose own scheduler holds its lease."""
-    plane = new_control_plane()
+    plane = own_plane
     plane.api.create_nodes([node(NODE)])
     Scheduler(plane, "default-scheduler", default_configuration(plane))
     until(lambda: holder(plane.api), "the cluster's own scheduler holds its lease")

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from .chart import NAMESPACE, Helm, Key, Kustomize, build_deploy_tools, by_name
-from .controlplane import ControlPlane, NewControlPlane
+from .controlplane import ControlPlane
 from .kubeapi import Object, gated, pod
 from .manifests import CHART, DEPLOY, apply, path_of
 from .queue_policies import GATE, QUEUED, SCHEDULER, await_queue, gates
@@ -211,11 +211,10 @@ def test_notes_say_what_is_left_to_do(helm: Helm) -> None:
 
 
 @pytest.fixture(scope="module")
-def plane(new_control_plane: NewControlPlane) -> ControlPlane:
-    """Start a control plane with the namespace of kubextend, and nothing else of deploy/."""
-    plane = new_control_plane()
-    apply(plane.api, yaml.safe_load((DEPLOY / "second-scheduler/namespace.yaml").read_text()))
-    return plane
+def plane(own_plane: ControlPlane) -> ControlPlane:
+    """A control plane with the namespace of kubextend, and nothing else of deploy/."""
+    apply(own_plane.api, yaml.safe_load((DEPLOY / "second-scheduler/namespace.yaml").read_text()))
+    return own_plane
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The leader is killed, drained or cut off while pods with a counting plugin are placed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from tests.trials.harness import Report
@@ -13,10 +13,9 @@ PODS = 60
 
 
 @pytest.fixture(scope="module")
-def changes(new_control_plane: Callable[[], ControlPlane]) -> Iterator[Changes]:
-    plane = new_control_plane()
-    replicas = Replicas(plane)
-    yield Changes(plane, replicas, PODS, Report())
+def changes(own_plane: ControlPlane) -> Iterator[Changes]:
+    replicas = Replicas(own_plane)
+    yield Changes(own_plane, replicas, PODS, Report())
     replicas.close()
 
 

@@ -34,7 +34,7 @@ from .workload import NewWorkload, Workload
 ANSWERS = {"told": False, "lean": True}
 # The orders in which two extenders are called.
 ORDERS = ("alone", "last", "first")
-PODS, EQUAL, REJECTED = 1000, 40, 60
+PODS, EQUAL, REJECTED = 500, 40, 60
 # Two samples of one distribution over 40 nodes are further apart once in a million times: the
 # quantile of chi-squared with 39 degrees of freedom.
 MOST_APART = 98.0

@@ -1,16 +1,16 @@
 """kube-scheduler places the pods of a PodGroup together, and asks kubextend about each."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from . import pod_groups
-from .controlplane import ControlPlane, NewControlPlane
+from .controlplane import ControlPlane
 from .kubeapi import NewPool, NodePool
 from .plugins.seats import SEAT
 from .pod_groups import NewPodGroups, PodGroups
+from .program_plane import program_plane
 from .recording import Recording
 from .stack import Mode, Stack, profile
 from .versions import needs
@@ -121,12 +121,9 @@ def test_a_gang_gets_its_seats_after_a_dry_run_that_evicts_pods_without_a_seat(
     assert seat_stack.calls("filter") <= calls + 3 * 5
 
 
-def test_with_the_gates_off_again_the_pods_of_a_group_are_lone_pods(
-    new_control_plane: NewControlPlane,
-) -> None:
-    plane = new_control_plane(pod_groups.GATES, pod_groups.APIS)
-    pool = NodePool(plane.api, "left", 5)
-    with closing(seats(plane)) as stack:
+def test_with_the_gates_off_again_the_pods_of_a_group_are_lone_pods() -> None:
+    with program_plane(pod_groups.GATES, pod_groups.APIS) as plane, seats(plane) as stack:
+        pool = NodePool(plane.api, "left", 5)
         workload = Workload(plane.api, "left", stack.scheduler_name, pool)
         names = PodGroups(plane.api, workload, pool).gang("sextet", 6, SITS)
         until(lambda: stack.calls("filter") >= 6, "the gang was tried")

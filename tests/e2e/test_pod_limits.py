@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from .controlplane import USERS, ControlPlane, NewControlPlane
+from .controlplane import USERS, ControlPlane
 from .kubeapi import STRATEGIC, Object, condition, gated, node, placed_on, pod
 from .manifests import DEPLOY, apply, grant
 from .queue_policies import GATE, gates
@@ -27,10 +27,9 @@ LIMITED = "of a pod kubextend may change nothing but this"
 
 
 @pytest.fixture(scope="module")
-def plane(new_control_plane: NewControlPlane) -> ControlPlane:
+def plane(own_plane: ControlPlane) -> ControlPlane:
     """A control plane with the rights and the policy of every install, and with pods."""
-    plane = new_control_plane()
-    api = plane.api
+    plane, api = own_plane, own_plane.api
     apply(api, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
     folders = ("static-pod", "second-scheduler", "service/leader", "queue", "service")
     for folder in folders:
