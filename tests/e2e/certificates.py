@@ -19,6 +19,11 @@ class KeyPair:
     cert: Path
     key: Path
 
+    @property
+    def files(self) -> dict[str, str]:
+        """Both files, by their fields in a configuration."""
+        return {"certFile": str(self.cert), "keyFile": str(self.key)}
+
 
 class Authority(certificates.Authority):
     """A certificate authority that lives as long as its folder."""

@@ -417,18 +417,9 @@ class Stack:
         }
         server: Object = {"host": "127.0.0.1", "port": self._port}
         if self._certificates is not None:
-            ca = str(self._certificates.cert)
-            own, caller = self._certificates.issue("server"), self._certificates.issue("scheduler")
-            server["tls"] = {
-                "certFile": str(own.cert),
-                "keyFile": str(own.key),
-                "clientCAFile": ca,
-            }
-            extender["tlsConfig"] = {
-                "caFile": ca,
-                "certFile": str(caller.cert),
-                "keyFile": str(caller.key),
-            }
+            ca, issue = str(self._certificates.cert), self._certificates.issue
+            server["tls"] = {**issue("server").files, "clientCAFile": ca}
+            extender["tlsConfig"] = {**issue("scheduler").files, "caFile": ca}
         if self._readers is not None:
             server["decisions"] = {"tokenFile": str(self._readers), "page": True}
         config: Object = {

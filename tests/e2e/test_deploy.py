@@ -75,11 +75,9 @@ def test_kubextend_accepts_the_configuration(
     configuration = dict(configurations())[name]
     # Its certificates are in a Secret.
     authority = Authority(tmp_path / "pki")
-    own = authority.issue("server")
-    files = {"certFile": own.cert, "keyFile": own.key, "clientCAFile": authority.cert}
-    server = configuration.get("server", {})
-    for field in server.get("tls", {}):
-        server["tls"][field] = str(files[field])
+    files = {**authority.issue("server").files, "clientCAFile": str(authority.cert)}
+    if "tls" in configuration.get("server", {}):
+        configuration["server"]["tls"] |= files
     path = tmp_path / "kubextend.yaml"
     path.write_text(yaml.safe_dump(configuration))
     assert run_kubextend("check", path, python_path=[hello_world, queue_sort])
@@ -89,8 +87,7 @@ def test_a_real_kube_scheduler_starts_with_each_scheduler_configuration(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     authority = Authority(tmp_path / "pki")
-    pair = authority.issue("scheduler")
-    files = {"caFile": authority.cert, "certFile": pair.cert, "keyFile": pair.key}
+    files = {**authority.issue("scheduler").files, "caFile": str(authority.cert)}
     kubeconfig = str(control_plane.kubeconfig("system:kube-scheduler"))
     assert scheduler_files()
     for path in scheduler_files():
@@ -98,8 +95,8 @@ def test_a_real_kube_scheduler_starts_with_each_scheduler_configuration(
         config["clientConnection"] = {"kubeconfig": kubeconfig}
         config["leaderElection"] = {"leaderElect": False}
         for extender in config["extenders"]:
-            for field in extender.get("tlsConfig", {}):
-                extender["tlsConfig"][field] = str(files[field])
+            if "tlsConfig" in extender:
+                extender["tlsConfig"] |= files
         Scheduler(control_plane, f"deploy-{path.parent.name}", config).close()
 
 

@@ -122,9 +122,8 @@ def the_authority_is_another(setting: Setting) -> None:
 
 
 def the_client_certificate_is_of_another(setting: Setting) -> None:
-    pair = Authority(setting.folder / "other").issue("scheduler")
-    pair_of = {"certFile": str(pair.cert), "keyFile": str(pair.key)}
-    setting.config["extender"]["tlsConfig"] |= pair_of
+    files = Authority(setting.folder / "other").issue("scheduler").files
+    setting.config["extender"]["tlsConfig"] |= files
 
 
 def a_verb_is_not_served(setting: Setting) -> None:
@@ -266,12 +265,10 @@ def shipped(place: str, plane: ControlPlane, folder: Path) -> tuple[Object, Obje
         caller["urlPrefix"] = url
     if "tls" in server:
         authority = Authority(folder / "pki")
-        ca, own, its = authority.cert, authority.issue("server"), authority.issue("scheduler")
-        files = {"certFile": own.cert, "keyFile": own.key, "clientCAFile": ca}
-        server["tls"] = {field: str(file) for field, file in files.items()}
-        files = {"caFile": ca, "certFile": its.cert, "keyFile": its.key}
+        ca = str(authority.cert)
+        server["tls"] = {**authority.issue("server").files, "clientCAFile": ca}
         for caller in callers:
-            caller["tlsConfig"] = {field: str(file) for field, file in files.items()}
+            caller["tlsConfig"] = {**authority.issue("scheduler").files, "caFile": ca}
     return config, scheduler
 
 
