@@ -5,7 +5,6 @@ import copy
 import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -282,27 +281,16 @@ def strip(pod: Pod) -> Pod:
     return Pod(pod.labels, {})
 
 
-@dataclass(frozen=True)
-class Other:
-    """What a policy or a webhook of somebody else does, as the model knows it and in CEL."""
-
-    change: Change
-    patches: str
-
-
-OTHERS = [
-    Other(
-        add_term,
-        f"{TERMS_OF_POD}.size() == 0 || {TERMS_OF_POD}.exists(t,"
-        " t.?matchExpressions.orValue([]).exists(e, e.key == 'added')) ? [] :"
-        f" [JSONPatch{{op: 'add', path: '{TERMS}/-', value: {TERM}{{matchExpressions:"
-        f" [{TERM}.matchExpressions{{key: 'added', operator: 'Exists'}}]}}}}]",
-    ),
-    Other(add_label, "[JSONPatch{op: 'add', path: '/metadata/labels/job', value: 'train'}]"),
-    Other(strip, "[JSONPatch{op: 'add', path: '/spec/affinity', value: Object.spec.affinity{}}]"),
-]
-ids = [each.change.__name__ for each in OTHERS]
-others = pytest.mark.parametrize("other", OTHERS, ids=ids)
+# What policies or webhooks of somebody else do, as the model knows it and in CEL.
+OTHERS: dict[Change, str] = {
+    add_term: f"{TERMS_OF_POD}.size() == 0 || {TERMS_OF_POD}.exists(t,"
+    " t.?matchExpressions.orValue([]).exists(e, e.key == 'added')) ? [] :"
+    f" [JSONPatch{{op: 'add', path: '{TERMS}/-', value: {TERM}{{matchExpressions:"
+    f" [{TERM}.matchExpressions{{key: 'added', operator: 'Exists'}}]}}}}]",
+    add_label: "[JSONPatch{op: 'add', path: '/metadata/labels/job', value: 'train'}]",
+    strip: "[JSONPatch{op: 'add', path: '/spec/affinity', value: Object.spec.affinity{}}]",
+}
+others = pytest.mark.parametrize("change", OTHERS, ids=lambda change: change.__name__)
 reinvoked = pytest.mark.parametrize("reinvocation", ["Never", "IfNeeded"])
 
 
@@ -310,13 +298,13 @@ reinvoked = pytest.mark.parametrize("reinvocation", ["Never", "IfNeeded"])
 @others
 @reinvoked
 def test_beside_a_policy_that_changes_pods_each_has_the_rules_in_every_term_once_or_is_refused(
-    other: Other, reinvocation: str, api: Api
+    change: Change, reinvocation: str, api: Api
 ) -> None:
-    name = f"{other.change.__name__.replace('_', '-')}-{reinvocation.lower()}"
-    with others_installed(api, name, other.patches, reinvocation) as copies:
+    name = f"{change.__name__.replace('_', '-')}-{reinvocation.lower()}"
+    with others_installed(api, name, OTHERS[change], reinvocation) as copies:
         chosen = zip(cases()[:BESIDE_OTHERS], itertools.cycle(copies))
         found = [(case, affinity_or_refusal(api, as_object(case, other=o))) for case, o in chosen]
-    compare(found, other.change, again=reinvocation == "IfNeeded", comes_last=False)
+    compare(found, change, again=reinvocation == "IfNeeded", comes_last=False)
 
 
 # kube-apiserver asks webhooks after it applied policies, and applies the policies that concerned
@@ -325,16 +313,14 @@ def test_beside_a_policy_that_changes_pods_each_has_the_rules_in_every_term_once
 @others
 @reinvoked
 def test_behind_a_webhook_that_changes_pods_each_has_the_rules_in_every_term_once_or_is_refused(
-    other: Other, reinvocation: str, api: Api, tmp_path: Path
+    change: Change, reinvocation: str, api: Api, tmp_path: Path
 ) -> None:
     probe = bare_pod("another", affinity=PROBED)
-    with webhook_installed(api, "webhook", _patch_of(other.change), tmp_path, reinvocation):
+    with webhook_installed(api, "webhook", _patch_of(change), tmp_path, reinvocation):
         until(lambda: _shown(api, probe, "webhook") != _shown(api, probe, "no"), "it is asked")
-        found = [
-            (case, affinity_or_refusal(api, as_object(case, other="webhook")))
-            for case in cases()[:BESIDE_OTHERS]
-        ]
-    compare(found, other.change, again=reinvocation == "IfNeeded", comes_last=True)
+        pods = [(case, as_object(case, other="webhook")) for case in cases()[:BESIDE_OTHERS]]
+        found = [(case, affinity_or_refusal(api, pod)) for case, pod in pods]
+    compare(found, change, again=reinvocation == "IfNeeded", comes_last=True)
 
 
 def compare(

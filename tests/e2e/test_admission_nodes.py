@@ -1,14 +1,13 @@
 """The nodes of a pod with compiled rules are those that LabelMatch keeps: random rules and pods.
 
-kube-scheduler's own code for node affinity judges the pods that the real kube-apiserver returned;
-for other rules, the real kube-scheduler does. the trial ``rules`` makes more of them.
+kube-scheduler's own code for node affinity judges the pods that the real kube-apiserver returned.
+In the trial ``rules``, kube-scheduler itself does.
 """
 
 import random
 from pathlib import Path
 
 import pytest
-from tests.trials.rules import place
 
 from .admission_rules import PODS, configuration, installed
 from .affinity_model import without_empty
@@ -58,14 +57,3 @@ def test_1000_compiled_pods_may_run_where_label_match_lets_them(
         assert after["scores"] == both_scores, (case, shown["spec"].get("affinity"))
         changed += shown["spec"].get("affinity") != without_empty(case.affinity)
     assert changed > len(cases) / 4
-
-
-def test_kube_scheduler_itself_places_compiled_pods_where_label_match_lets_them(
-    control_plane: ControlPlane, judge: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / "rules-placed"
-    folder.mkdir()
-    # Few sets, as each set of rules takes longer than a pod.
-    tally = place(control_plane, judge, folder, random.Random(36), 25, pods_of_a_set=4)
-    assert tally.wrong == []
-    assert [*tally.missing(100)] == []
