@@ -103,11 +103,6 @@ def the_default_lease(setting: Setting) -> None:
     setting.scheduler["leaderElection"] = {"leaderElect": True}
 
 
-def a_field_of_a_later_version(setting: Setting) -> None:
-    setting.kube_version = "1.33"
-    setting.scheduler["profiles"][0]["plugins"] = {"placementScore": {"enabled": []}}
-
-
 def kubextend_does_not_run(setting: Setting) -> None:
     setting.config["server"]["port"] = setting.plane.bench.free_port()
 
@@ -165,7 +160,6 @@ def no_prometheus_answers(setting: Setting) -> None:
 Plant = Callable[[Setting], None]
 PLANTED: list[tuple[Plant, str, str]] = [
     (the_default_lease, "scheduler-file", "holds this lease"),
-    (a_field_of_a_later_version, "kube-version", "placementScore"),
     (kubextend_does_not_run, "server-reachable", "no answer"),
     (the_name_is_not_in_the_certificate, "server-reachable", "Hostname mismatch"),
     (the_authority_is_another, "server-reachable", "the certificate is refused"),

@@ -43,7 +43,7 @@ def plane(own_plane: ControlPlane) -> ControlPlane:
     pods = [pod(name, "none", labels={"is": "kubextend"}) for name in ("own", "other")]
     api.create_pods(SYSTEM, [*pods, gated(pod("p", "none"), OTHER_GATE, GATE)])
     for account in ACCOUNTS:
-        until(lambda a=account: "denied" in refusal(plane, a, labelled("b", "a")), account)  # type: ignore[misc]
+        until(lambda a=account: "denied" in refusal(plane, a, labelled("b", "a")), account)
     return plane
 
 
@@ -210,7 +210,7 @@ def test_others_who_may_change_pods_are_not_limited_whatever_they_are_called(
     tenants = "/api/v1/namespaces/tenant/pods/p"
     until(lambda: may(plane, tenant, labelled("mine", "app"), tenants), "the tenant may")
     for change in NEVER_STATUS.values():
-        until(lambda c=change: may(plane, operator, c, f"{PODS}/p/status"), "it may")  # type: ignore[misc]
+        until(lambda c=change: may(plane, operator, c, f"{PODS}/p/status"), "it may")
 
 
 @pytest.fixture
