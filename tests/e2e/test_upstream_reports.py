@@ -131,7 +131,7 @@ def test_a_lone_pod_waits_for_its_backoff_after_a_refused_bind(
     workload.close()
 
 
-def waiting(number: int, pool: NodePool) -> Object:
+def gated_pod(number: int, pool: NodePool) -> Object:
     return gated(pod(f"gated-{number}", SCHEDULER, pool.name), "e2e.kubextend.dev/gate")
 
 
@@ -147,7 +147,7 @@ def test_each_new_pod_wakes_all_rejected_pods_if_pod_groups_are_on(
         calls = report.calls()
         for number in range(GATED):
             calls += REJECTED
-            group_plane.api.create_pods(workload.namespace, [waiting(number, pool)])
+            group_plane.api.create_pods(workload.namespace, [gated_pod(number, pool)])
             until(partial(called, report, calls), "each rejected pod is tried", TIMEOUT_S)
     workload.close()
 
@@ -164,7 +164,7 @@ def test_new_pods_wake_no_rejected_pods_if_pod_groups_are_off(
     with running(control_plane, "new-pods-wake-rejected-pods") as report:
         for name in workload.create("rejected", REJECTED):
             workload.until_pending(name)
-        waiting = [waiting(number, pool) for number in range(GATED)]
+        waiting = [gated_pod(number, pool) for number in range(GATED)]
         control_plane.api.create_pods(workload.namespace, waiting)
         # kube-scheduler hears of this pod after the others, and tries each new pod twice at most.
         (last,) = workload.create("last", 1)
