@@ -60,10 +60,11 @@ def becomes(expected: dict[str, int], wire: Wire) -> None:
 
 
 @contextmanager
-def started(plugin: NetworkTraffic) -> Iterator[None]:
-    plugin.start()
+def scored_by(address: str) -> Iterator[Wire]:
+    """Yield the wire of a plugin that asks Prometheus until the block ends."""
+    plugin = plugin_at(address)
     try:
-        yield
+        yield Wire(plugin, nodes=NODES)
     finally:
         plugin.stop()
 
@@ -72,11 +73,9 @@ def test_the_idle_node_is_preferred_and_without_prometheus_all_are_equal_after_a
     exporters: dict[str, str], tmp_path: Path
 ) -> None:
     port = free_port()
-    plugin = plugin_at(f"http://127.0.0.1:{port}")
-    wire = Wire(plugin, nodes=NODES, started=False)
     known = {"busy": WORST, "idle": BEST, "unmeasured": NEUTRAL}
     unknown = dict.fromkeys(NODES, NEUTRAL)
-    with started(plugin):
+    with scored_by(f"http://127.0.0.1:{port}") as wire:
         assert prioritized(wire) == unknown
         with prometheus(exporters, tmp_path, port):
             becomes(known, wire)
@@ -88,14 +87,11 @@ def test_the_idle_node_is_preferred_and_without_prometheus_all_are_equal_after_a
 def test_a_node_whose_exporter_is_gone_becomes_neutral(
     exporters: dict[str, str], tmp_path: Path
 ) -> None:
-    port = free_port()
-    plugin = plugin_at(f"http://127.0.0.1:{port}")
-    wire = Wire(plugin, nodes=NODES, started=False)
     with ExitStack() as ends_last, ExitStack() as gone:
         idle = gone.enter_context(node_exporter(0, tmp_path / "short"))
         targets = exporters | {"idle": idle}
-        ends_last.enter_context(prometheus(targets, tmp_path / "prometheus", port))
-        ends_last.enter_context(started(plugin))
+        running = prometheus(targets, tmp_path / "prometheus", free_port())
+        wire = ends_last.enter_context(scored_by(ends_last.enter_context(running)))
         becomes({"busy": WORST, "idle": BEST, "unmeasured": NEUTRAL}, wire)
         gone.close()
         becomes({"busy": WORST, "idle": NEUTRAL, "unmeasured": NEUTRAL}, wire)
