@@ -14,6 +14,7 @@ import yaml
 from tests.doors.command_line import configuration, profile
 from tests.doors.command_line import run as run_here
 from tests.doors.configured_plugins import METHODS_OF_POINT
+from tests.doors.promised_numbers import sentences_about_failures
 
 from e2e.why_cases import CASES, ON_A_NODE_OR_ABSENT
 from kubextend import core, testing
@@ -184,6 +185,11 @@ def test_python_on_a_page_is_formatted_as_the_code_is(page: Path) -> None:
             command, cwd=ROOT, input=block, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout
+
+
+def test_the_numbers_of_failures_are_those_of_the_code() -> None:
+    text = " ".join((DOCS / "failures.md").read_text().split())
+    assert [each for each in sentences_about_failures() if each not in text] == []
 
 
 def test_policies_are_written_as_the_page_says() -> None:
