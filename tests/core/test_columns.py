@@ -85,12 +85,6 @@ def test_equal_selectors_are_equal_hash_alike_and_print_in_canonical_form() -> N
     assert one != "a=1,b in (x,y)"
 
 
-@pytest.mark.parametrize("text", [None, 7, b"a=1", "\udc80"])
-def test_a_selector_is_made_from_text_alone(text: object) -> None:
-    with pytest.raises((TypeError, UnicodeEncodeError)):
-        core.Selector(text)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     "cut",
     [slice(None), slice(1, None), slice(-1), slice(None, None, -1), slice(1, None, 2), slice(0, 0)],

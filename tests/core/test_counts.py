@@ -46,6 +46,7 @@ def slowly(
     )
 
 
+@pytest.mark.slow
 @given(
     ZONES,
     st.lists(CHANGES, max_size=4),

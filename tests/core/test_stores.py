@@ -20,13 +20,6 @@ def test_a_list_that_cannot_be_read_leaves_the_store_as_it_was(bad: bytes) -> No
     assert store.nodes().names == ["a"]
 
 
-def test_an_error_event_brings_its_status() -> None:
-    status = {"kind": "Status", "code": 410, "message": "too old resource version"}
-    seen = world.node_store().apply(world.event("ERROR", status))
-    assert (seen.type, seen.code, seen.message) == ("ERROR", 410, "too old resource version")
-    assert (seen.name, seen.resource_version, seen.changed) == ("", "", False)
-
-
 @pytest.mark.parametrize("bad", [b"", b"{}", b'{"type":"ADDED","object":{}}', b'{"type":"NEW"}'])
 def test_what_is_not_an_event_raises_and_changes_nothing(bad: bytes) -> None:
     store = world.node_store(world.node("a"))

@@ -18,7 +18,6 @@ def clock() -> Iterator[kube_api.SkippingTime]:
 
 @pytest.fixture
 def api(clock: kube_api.SkippingTime) -> Iterator[kube_api.ScriptedApi]:
-    """A Kubernetes API in the time that skips."""
     del clock
     with kube_api.scripted() as made:
         yield made

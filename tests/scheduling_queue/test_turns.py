@@ -317,6 +317,7 @@ def test_another_replica_knows_which_namespaces_wait_for_an_untried_pod() -> Non
     assert follower.due() == ["a1"]
 
 
+@pytest.mark.slow
 def test_namespaces_whose_pods_are_gone_take_no_memory() -> None:
     queue = turns()
     pods = [pod(f"p{number}", namespace=f"n{number}") for number in range(4000)]
@@ -345,6 +346,7 @@ class Counting(PrioritySort):
         return super().less(a, b)
 
 
+@pytest.mark.slow
 def test_ten_thousand_namespaces_cost_each_release_little() -> None:
     plugin = Counting()
     queue = turns(plugin=plugin)
