@@ -18,7 +18,10 @@ import kubextend
 ROOT: Final = Path(__file__).resolve().parents[1]
 TESTS: Final = ROOT / "tests"
 DOORS: Final = frozenset(
-    {"stories", "wire", "extender", "sockets", "kube_api", "command_line", "core_objects"}
+    {
+        *("stories", "wire", "extender", "sockets", "kube_api", "kube_objects", "command_line"),
+        "core_objects",
+    }
 )
 # Modules that people import by name, besides the packages.
 PUBLIC: Final = frozenset({"kubextend", "kubextend.cli", "kubextend.core", "kubextend.errors"})

@@ -31,6 +31,7 @@ class ScriptedApi:
     """
 
     nodes: dict[str, Object] = field(default_factory=dict)
+    groups: dict[str, Object] | None = None
     pods: dict[str, Object] = field(default_factory=dict)
     lease: Object | None = None
     faults: dict[str, deque[Fault]] = field(default_factory=dict)
@@ -229,9 +230,32 @@ class ScriptedApi:
             self.history.append((self.version, "DELETED", pod | {"metadata": metadata}))
             self.changed.notify_all()
 
+    def put_group(self, name: str, **spec: Any) -> None:
+        """Create or change a pod group, which the API serves unless ``groups`` is None."""
+        with self.changed:
+            assert self.groups is not None
+            self.version += 1
+            event = "MODIFIED" if name in self.groups else "ADDED"
+            version = str(self.version)
+            named = {"name": name, "namespace": "ml", "uid": name, "resourceVersion": version}
+            group = {"kind": "PodGroup", "apiVersion": "v1", "metadata": named, "spec": spec}
+            self.groups[name] = group
+            self.history.append((self.version, event, group))
+            self.changed.notify_all()
+
+    def delete_group(self, name: str) -> None:
+        with self.changed:
+            assert self.groups is not None
+            self.version += 1
+            group = self.groups.pop(name)
+            metadata = group["metadata"] | {"resourceVersion": str(self.version)}
+            self.history.append((self.version, "DELETED", group | {"metadata": metadata}))
+            self.changed.notify_all()
+
     def listed(self, collection: str, selector: str = "") -> list[Object]:
-        if collection == "nodes":
-            return [self.nodes[name] for name in sorted(self.nodes)]
+        if collection in {"nodes", "podgroups"}:
+            found = self.nodes if collection == "nodes" else self.groups or {}
+            return [found[name] for name in sorted(found)]
         pods = [self.pods[name] for name in sorted(self.pods)]
         if selector == COMPLETED:
             return [pod for pod in pods if pod["status"]["phase"] == "Succeeded"]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 COMPLETED = "status.phase=Succeeded"
+_SINGULAR = {"nodes": "Node", "pods": "Pod", "podgroups": "PodGroup"}
 BOOKMARKED_S = 10.0
 """The least seconds of a watch that ends with a bookmark."""
 
@@ -90,6 +91,9 @@ class Request(BaseHTTPRequestHandler):
             return
         if fault is not None and fault(self):
             return
+        if self.parts[-1] == "podgroups" and api.groups is None:
+            self.refuse(404, "NotFound", "the server could not find the requested resource")
+            return
         getattr(self, f"answer_{kind}")()
 
     @property
@@ -98,7 +102,7 @@ class Request(BaseHTTPRequestHandler):
         return str(self.headers.get("Authorization", "")).removeprefix("Bearer ")
 
     def _kind(self, method: str) -> str:
-        if self.parts in (["api", "v1", "nodes"], ["api", "v1", "pods"]):
+        if self.parts[-1] in _SINGULAR:
             return "watch" if self.query.get("watch") else "list"
         if "leases" in self.parts:
             return "lease"
@@ -153,7 +157,7 @@ class Request(BaseHTTPRequestHandler):
 
     @property
     def _singular(self) -> str:
-        return {"nodes": "Node", "pods": "Pod"}[self.parts[-1]]
+        return _SINGULAR[self.parts[-1]]
 
     def answer_watch(self) -> None:
         api = self.server_api

@@ -1,4 +1,4 @@
-"""What an informer's store holds after lists and watch events, and what plugins read from it."""
+"""What an informer keeps after lists and watch events, and what plugins read from it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.doors.kube_objects import MAX_OBJECT_BYTES, KubeObject, Objects, kept, path_of, unwatched
 
-from kubextend.cluster import object_store
-from kubextend.cluster.object_store import ObjectStore
 from kubextend.errors import NotListedError, TruncatedObjectError, WireError
-from kubextend.framework.informer import MAX_OBJECT_BYTES, KubeObject, Resource, UnwatchedInformer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,8 +34,8 @@ def page(*items: dict[str, Any], token: str = "") -> bytes:
     return json.dumps(whole).encode()
 
 
-def listed(*items: dict[str, Any]) -> ObjectStore:
-    store = ObjectStore("claims")
+def listed(*items: dict[str, Any]) -> Objects:
+    store = kept()
     relist = store.relist()
     relist.page(page(*items))
     relist.commit()
@@ -74,7 +72,7 @@ def test_items_of_a_list_have_the_kind_that_the_api_leaves_out() -> None:
 )
 def test_what_is_no_list_is_an_error(text: bytes) -> None:
     with pytest.raises(WireError):
-        ObjectStore("claims").relist().page(text)
+        kept().relist().page(text)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +80,7 @@ def test_what_is_no_list_is_an_error(text: bytes) -> None:
 )
 def test_what_is_no_event_is_an_error(text: bytes) -> None:
     with pytest.raises(WireError):
-        ObjectStore("claims").apply(text)
+        kept().apply(text)
 
 
 def test_an_error_and_a_bookmark_change_nothing() -> None:
@@ -128,10 +126,8 @@ def test_managed_fields_are_not_kept() -> None:
 
 
 def test_of_an_object_that_is_too_large_only_the_names_can_be_read(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    # Another test may have had the one line of this second.
-    monkeypatch.setattr(object_store.large, "filters", [])
     store = listed(claim("big", note="x" * MAX_OBJECT_BYTES), claim("small"))
     found: Any = store.get(("ml", "big"))
     assert found["kind"] == "Claim"
@@ -154,7 +150,7 @@ def test_an_object_of_small_objects_takes_no_more_memory_than_security_says(smal
     dense = claim("dense", note=json.loads(f"[{','.join([small] * (most // (len(small) + 1)))}]"))
     shown = page(dense)
     del dense
-    store = ObjectStore("claims")
+    store = kept()
     tracemalloc.start()
     try:
         relist = store.relist()
@@ -178,7 +174,7 @@ def test_of_an_object_that_is_too_deep_only_the_names_can_be_read(depth: int) ->
     mark = json.dumps('[{\\\\"')
     deep = json.dumps(claim("deep", note=1)).replace("1}", f'{before}{mark}{after}, "b": {mark}}}')
     shown = page(claim("small", note="{[")).replace(b'"items": [', f'"items": [{deep}, '.encode())
-    store = ObjectStore("claims")
+    store = kept()
     relist = store.relist()
     relist.page(shown)
     relist.commit()
@@ -203,25 +199,6 @@ def test_an_object_without_a_namespace_is_found_under_none() -> None:
     store = listed(item)
     assert names(store.list("")) == ["fast"]
     assert store.get(("", "fast")) is not None
-
-
-def test_an_object_of_many_values_is_indexed_anew_with_few_comparisons() -> None:
-    compared = 0
-
-    class Value(int):
-        def __eq__(self, other: object) -> bool:
-            nonlocal compared
-            compared += 1
-            return int(self) == other
-
-        __hash__ = int.__hash__
-
-    store = listed(claim("a", values=list(range(1000))))
-    store.add_index("value", lambda found: map(Value, found["spec"]["values"]), lambda _: None)
-    store.apply(event("MODIFIED", claim("a", version="2", values=list(range(1000, 2000)))))
-    assert names(store.by_index("value", 1500)) == ["a"]
-    assert not store.by_index("value", 500)
-    assert compared < 10_000
 
 
 def test_an_object_whose_value_changes_is_found_by_the_old_or_the_new_one_at_any_time() -> None:
@@ -259,7 +236,7 @@ class Compared:
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
-        self.store = ObjectStore("claims")
+        self.store = kept()
         self.model: dict[Key, dict[str, Any]] = {}
         self.told: dict[Key, KubeObject | None] = {}
         self.store.listen(lambda keys: self.told.update((key, self.store.get(key)) for key in keys))
@@ -351,8 +328,7 @@ def test_an_object_that_a_list_shows_unchanged_is_the_same_and_no_change() -> No
     ],
 )
 def test_a_resource_is_named_as_plugins_name_it(name: str, path: str) -> None:
-    resource = Resource.of(name)
-    assert (resource.path, str(resource)) == (path, name)
+    assert path_of(name) == (path, name)
 
 
 @pytest.mark.parametrize(
@@ -360,11 +336,11 @@ def test_a_resource_is_named_as_plugins_name_it(name: str, path: str) -> None:
 )
 def test_a_name_of_no_resource_is_refused(name: str) -> None:
     with pytest.raises(Exception, match="names no resource: write the plural"):
-        Resource.of(name)
+        path_of(name)
 
 
 def test_without_an_api_nothing_can_be_read() -> None:
-    informer = UnwatchedInformer(Resource.of("services"))
+    informer = unwatched("services")
     informer.add_index("x", lambda _: [])
     informer.on_change(lambda _before, _now: None)
     assert not informer.synced
