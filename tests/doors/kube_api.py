@@ -28,6 +28,7 @@ from tests.doors.clocks import (
 from tests.doors.scripted_api import ScriptedApi
 from tests.doors.scripted_requests import (
     Request,
+    answering,
     erring_event,
     garbled,
     gone_event,
@@ -45,6 +46,7 @@ from kubextend.cluster import (
     Election,
     EventRecorder,
     LeaseName,
+    PodReader,
     WaitingPodMarker,
     connect,
     follow_nodes,
@@ -74,6 +76,7 @@ __all__ = [
     "ScriptedApi",
     "SkippingLoop",
     "SkippingTime",
+    "answering",
     "configuration",
     "connect",
     "erring_event",
@@ -86,6 +89,7 @@ __all__ = [
     "lost_request",
     "now",
     "pod",
+    "read_pod",
     "refusing",
     "run",
     "running",
@@ -291,6 +295,11 @@ def pod(name: str, namespace: str = "default", **metadata: Any) -> Pod:
     made = PodStore(max_pod_bytes=4096).apply(event).pod
     assert made is not None
     return made
+
+
+def read_pod(kubeconfig: Path, namespace: str, name: str) -> Pod | None:
+    """Read a pod from the API; return None if there is none. Raises: ClusterError: see there."""
+    return PodReader(connect(str(kubeconfig))).get(namespace, name)
 
 
 class Outbox:

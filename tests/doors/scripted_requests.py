@@ -345,6 +345,16 @@ def erring_event(code: int, *before: Object) -> Fault:
     return fault
 
 
+def answering(document: Any) -> Fault:
+    """Return a fault that answers one request with success and this JSON."""
+
+    def fault(request: Request) -> bool:
+        request.send(200, document)
+        return True
+
+    return fault
+
+
 def gone_event(request: Request) -> bool:
     """Fault: open the watch, and send an ERROR event that says that the version is gone."""
     return erring_event(410)(request)

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import base64
+import tempfile
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from kubernetes.config import incluster_config, kube_config
+from urllib3.exceptions import InsecureRequestWarning
+
+from kubextend.cluster import connect
+from kubextend.errors import ClusterError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.doors.kube_api import SkippingTime
+
+WHOLE = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "there",
+    "contexts": [
+        {"name": "there", "context": {"cluster": "there", "user": "me"}},
+        {"name": "elsewhere", "context": {"cluster": "elsewhere", "user": "me"}},
+    ],
+    "clusters": [
+        {"name": "there", "cluster": {"server": "https://10.0.0.1:6443"}},
+        {"name": "elsewhere", "cluster": {"server": "https://10.0.0.2:6443/prefix/"}},
+    ],
+    "users": [{"name": "me", "user": {"token": "secret"}}],
+}
+
+
+@pytest.fixture(autouse=True)
+def no_credentials_around(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+def written(folder: Path, document: object) -> str:
+    file = folder / "config"
+    file.write_text(document if isinstance(document, str) else yaml.safe_dump(document))
+    return str(file)
+
+
+def with_cluster(**fields: str | None) -> dict[str, Any]:
+    cluster = {"server": "https://a"} | fields
+    cluster = {name: value for name, value in cluster.items() if value is not None}
+    return dict(WHOLE, clusters=[{"name": "there", "cluster": cluster}])
+
+
+def token_of(cluster: Any) -> str | None:
+    """Return what the official client sends in the header Authorization."""
+    token = cluster.api_client.configuration.get_api_key_with_prefix("BearerToken")
+    return token and token.strip()
+
+
+def mount_service_account(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, token: str = "mounted\n"
+) -> Path:
+    (folder / "ca.crt").write_text("a certificate")
+    (folder / "token").write_text(token)
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(folder / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(folder / "ca.crt"))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    return folder / "token"
+
+
+@pytest.mark.parametrize(
+    ("context", "host"),
+    [(None, "https://10.0.0.1:6443"), ("elsewhere", "https://10.0.0.2:6443/prefix")],
+)
+def test_a_kubeconfig_says_where_the_api_is(tmp_path: Path, context: str | None, host: str) -> None:
+    assert connect(written(tmp_path, WHOLE), context).host == host
+
+
+def test_a_kubeconfig_is_found_where_kubectl_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "home" / ".kube"
+    folder.mkdir(parents=True)
+    written(folder, WHOLE)
+    assert connect().host == "https://10.0.0.1:6443"
+    other = dict(WHOLE, **{"current-context": "elsewhere"})
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/missing:{written(tmp_path, other)}")
+    assert connect().host == "https://10.0.0.2:6443/prefix"
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        ("", "file is empty"),
+        ("just words", "cannot be used"),
+        ("- a\n- b\n", "cannot be used"),
+        ("clusters: [", "cannot be used"),
+        ("\x00", "cannot be used"),
+        (dict(WHOLE, contexts=[]), "there"),
+        (dict(WHOLE, contexts="x"), "cannot be used"),
+        (dict(WHOLE, contexts=[None]), "cannot be used"),
+        (dict(WHOLE, clusters=[]), "there"),
+        (with_cluster(server=None), "server: https://"),
+        (dict(WHOLE, clusters=[{"name": "there"}]), "cluster"),
+        (with_cluster(server="10.0.0.1:6443"), "server: https://"),
+        (with_cluster(**{"certificate-authority": "missing.crt"}), "missing.crt"),
+        (with_cluster(**{"certificate-authority-data": "a"}), "cannot be used"),
+    ],
+)
+def test_a_broken_kubeconfig_is_named_with_what_is_wrong(
+    tmp_path: Path, document: object, sentence: str
+) -> None:
+    path = written(tmp_path, document)
+    with pytest.raises(ClusterError) as caught:
+        connect(path)
+    assert path in str(caught.value)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_kubeconfig_says_what_to_do() -> None:
+    with pytest.raises(ClusterError, match=r"nowhere/config: no such file; name one with --kube"):
+        connect("/nowhere/config")
+    with pytest.raises(ClusterError, match=r"~/.kube/config: no such file"):
+        connect()
+
+
+def test_an_unknown_context_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="nonesuch"):
+        connect(written(tmp_path, WHOLE), "nonesuch")
+
+
+def test_embedded_certificates_without_a_temporary_directory_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = base64.b64encode(b"certificate of this test alone").decode()
+    path = written(tmp_path, with_cluster(**{"certificate-authority-data": data}))
+
+    def nowhere(*_: object, **__: object) -> tuple[int, str]:
+        message = "[Errno 2] No usable temporary directory found in ['/tmp']"
+        raise FileNotFoundError(message)
+
+    monkeypatch.setattr(kube_config.tempfile, "mkstemp", nowhere)
+    assert tempfile.mkstemp is nowhere
+    with pytest.raises(ClusterError, match="mount one at /tmp"):
+        connect(path)
+
+
+def test_in_a_pod_the_service_account_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mount_service_account(tmp_path, monkeypatch)
+    cluster = connect()
+    assert cluster.host == "https://[fd00::1]:443"
+    assert token_of(cluster) == "bearer mounted"
+
+
+def test_in_a_pod_a_named_kubeconfig_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mount_service_account(tmp_path, monkeypatch)
+    assert connect(written(tmp_path, WHOLE)).host == "https://10.0.0.1:6443"
+
+
+def test_an_empty_token_is_an_error_that_names_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mount_service_account(tmp_path, monkeypatch, token="")
+    with pytest.raises(ClusterError, match=str(tmp_path)):
+        connect()
+
+
+def test_a_mounted_token_is_read_again_as_it_rotates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: SkippingTime
+) -> None:
+    token = mount_service_account(tmp_path, monkeypatch)
+    cluster = connect()
+    kept_by_a_plugin = cluster.api_client.configuration
+
+    def read_again() -> str | None:
+        token_of(cluster)
+        clock.settle()
+        return token_of(cluster)
+
+    token.write_text("rotated")
+    clock.pass_s(59)
+    assert read_again() == "bearer mounted"
+    clock.pass_s(1)
+    assert read_again() == "bearer rotated"
+    assert kept_by_a_plugin.get_api_key_with_prefix("BearerToken") == "bearer rotated"
+    # Between the two writes of a rotation, and for good.
+    for broken in (token.unlink, lambda: token.write_text("")):
+        broken()
+        clock.pass_s(60)
+        assert read_again() == "bearer rotated"
+
+
+def test_a_token_file_may_end_in_a_newline(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("filed\n")
+    users = [{"name": "me", "user": {"tokenFile": "token"}}]
+    assert token_of(connect(written(tmp_path, dict(WHOLE, users=users)))) == "Bearer filed"
+
+
+def test_an_api_that_is_not_verified_is_said_once_and_not_with_each_connection(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    document = yaml.safe_load(yaml.safe_dump(WHOLE))
+    document["clusters"][0]["cluster"]["insecure-skip-tls-verify"] = True
+    connect(written(tmp_path, document), "elsewhere")
+    assert caplog.messages == []
+    with warnings.catch_warnings(record=True) as printed:
+        warnings.simplefilter("always")
+        connect(written(tmp_path, document), "there")
+        for host in ("10.0.0.1", "10.0.0.2"):
+            # As urllib3 says it.
+            text = f"Unverified HTTPS request is being made to host '{host}'. Adding"
+            warnings.warn(text, InsecureRequestWarning, stacklevel=1)
+    assert ["10.0.0.2" in str(each.message) for each in printed] == [True]
+    [said] = caplog.messages
+    assert said.startswith("kubextend does not verify the certificate of https://10.0.0.1:6443")

@@ -1,0 +1,176 @@
+"""A whole kubextend on an API: metrics, held pods, marks for autoscalers, new credentials."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+from tests.doors.kube_api import Running, configuration, refusing, running, write_kubeconfig
+
+from kubextend.errors import ConfigError
+from kubextend.framework import Handle, Status
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.doors.kube_api import ScriptedApi, SkippingTime
+
+    from kubextend import core
+
+RESOURCES = ("nodes", "pods", "pods?status.phase=Succeeded")
+GANG = {"plugins": {"multiPoint": {"enabled": [{"name": "Coscheduling"}]}}}
+HOLDS = {
+    "plugins": {
+        "filter": {"enabled": [{"name": "Holds"}]},
+        "permit": {"enabled": [{"name": "Holds"}]},
+    }
+}
+
+
+class Holds:
+    """Rejects nodes without the label ``zone``, and holds every pod for ten minutes."""
+
+    name = "Holds"
+    needs_pods = True
+    handles: ClassVar[list[Handle]] = []
+
+    def __init__(self, handle: Handle) -> None:
+        self.handles.append(handle)
+
+    def filter(self, state: Any, pod: core.Pod, node: core.NodeInfo) -> Status | None:
+        del state, pod
+        return None if "zone" in node.labels else Status.unschedulable("no zone")
+
+    def permit(self, *_: Any) -> tuple[Status, float]:
+        return Status.wait(), 600.0
+
+
+def test_lists_watches_events_and_failures_of_all_watches_are_counted(
+    api: ScriptedApi, kubeconfig: Path, clock: SkippingTime
+) -> None:
+    api.put_node("n1")
+    api.put_pod("a", "uid-a")
+    api.fail("list", refusing(500, "InternalError"))
+    replica = Running(configuration(kubeconfig, GANG))
+    for resource in RESOURCES:
+        assert replica.metric("reflector_synced", resource=resource) == 0
+        assert replica.metric("reflector_age_seconds", resource=resource) is None
+    replica.start()
+    clock.pass_s(10)
+    api.put_pod("b", "uid-b")
+    api.put_pod("c", "uid-c")
+    clock.settle()
+
+    def every(name: str) -> list[float]:
+        found = [replica.metric(f"reflector_{name}", resource=each) for each in RESOURCES]
+        return [each for each in found if each is not None]
+
+    assert replica.metric("reflector_events_total", resource="pods") == 2
+    # The list that failed was that of the first one to ask.
+    assert sorted(every("lists_total")) == [1, 1, 2]
+    assert sorted(every("failures_total")) == [0, 0, 1]
+    assert every("watches_total") == every("synced") == [1, 1, 1]
+    assert all(0 <= age_s < 60 for age_s in every("age_seconds"))
+    api.end_watches()
+    clock.pass_s(2)
+    assert sum(every("watches_total")) == api.counts["watch"] == 6
+    replica.stop()
+
+
+def test_without_an_api_there_is_nothing_to_tell_of_it() -> None:
+    tree = configuration("", {"schedulerName": "default-scheduler"})  # type: ignore[arg-type]
+    del tree["cluster"]
+    text = Running(tree).metrics()
+    assert "kubextend_waiting_pods 0.0" in text
+    for name in ("kubextend_activations", "kubextend_held_pod_events", 'resource="'):
+        assert name not in text
+
+
+def test_a_pod_that_every_node_was_refused_to_is_woken_when_a_node_changes(
+    api: ScriptedApi, kubeconfig: Path, clock: SkippingTime
+) -> None:
+    api.put_node("n1")
+    api.put_pod("web", "uid-web")
+    with running(configuration(kubeconfig, HOLDS), {"Holds": Holds}) as replica:
+        clock.until(lambda: replica.ready()[0] == 200)
+        assert replica.filter(api.pods["web"], "n1")["FailedNodes"] == {"n1": "no zone"}
+        clock.pass_s(1)
+        api.put_node("n1", zone="a")
+        clock.pass_s(1)
+        assert api.paths("patch") == ["/api/v1/namespaces/default/pods/web/status"]
+        assert replica.metric("activations_total", result="sent") == 1
+        assert replica.metric("activations_total", result="failed") == 0
+
+
+def test_a_held_pod_has_an_event_and_is_sent_back_when_it_is_deleted(
+    api: ScriptedApi, kubeconfig: Path, clock: SkippingTime
+) -> None:
+    api.put_node("n1", zone="a")
+    api.put_pod("web", "uid-web")
+    with running(configuration(kubeconfig, HOLDS), {"Holds": Holds}) as replica:
+        clock.until(lambda: replica.ready()[0] == 200)
+        errors = replica.bind_beside(api.pods["web"], "n1")
+        clock.pass_s(2)
+        assert replica.metric("waiting_pods") == 1
+        assert [event["reason"] for event in api.events] == ["WaitingOnPermit"]
+        assert replica.metric("held_pod_events_total", result="sent") == 1
+        assert (errors, api.counts["bind"], api.counts["patch"]) == ([], 0, 0)
+        # Deleted while no watch is open: only a list can tell.
+        with api.changed:
+            api.delete_pod("web")
+            api.compact()
+            api.end_watches()
+        clock.pass_s(5)
+        assert len(errors) == 1
+        assert "the pod is deleted" in errors[0]
+        assert replica.metric("waiting_pods") == 0
+
+
+@pytest.mark.parametrize(
+    ("autoscaler", "marked"),
+    [
+        ({"name": "Karpenter"}, True),
+        ({"name": "Karpenter", "markHeldPods": False}, False),
+        ({}, False),
+    ],
+)
+def test_held_pods_are_marked_where_the_configuration_names_an_autoscaler(
+    api: ScriptedApi,
+    kubeconfig: Path,
+    clock: SkippingTime,
+    autoscaler: dict[str, Any],
+    marked: bool,
+) -> None:
+    api.put_node("n1", zone="a")
+    api.put_pod("web", "uid-web")
+    tree = configuration(kubeconfig, HOLDS, autoscaler=autoscaler)
+    with running(tree, {"Holds": Holds}) as replica:
+        clock.until(lambda: replica.ready()[0] == 200)
+        replica.bind_beside(api.pods["web"], "n1")
+        clock.pass_s(5)
+        reasons = [body["status"]["conditions"][0]["reason"] for body in api.bodies("patch")]
+        assert reasons == (["Unschedulable"] if marked else [])
+        assert ("kubextend_held_pod_marks_total" in replica.metrics()) is marked
+
+
+def test_an_autoscaler_that_is_unknown_is_an_error(kubeconfig: Path) -> None:
+    with pytest.raises(ConfigError, match=r"autoscaler\.name"):
+        Running(configuration(kubeconfig, GANG, autoscaler={"name": "karpenter"}))
+
+
+def test_a_plugin_that_asks_for_the_client_has_the_one_with_the_new_credentials(
+    api: ScriptedApi, kubeconfig: Path, clock: SkippingTime
+) -> None:
+    Holds.handles.clear()
+    with running(configuration(kubeconfig, HOLDS), {"Holds": Holds}) as replica:
+        clock.until(lambda: replica.ready()[0] == 200)
+        (handle,) = Holds.handles
+        key = handle.kubernetes_client.configuration.api_key
+        assert json.dumps(key) == '{"BearerToken": "Bearer a-token"}'
+        api.token = "the-next-token"
+        write_kubeconfig(kubeconfig, api.url, "the-next-token")
+        api.end_watches()
+        clock.pass_s(10)
+        key = handle.kubernetes_client.configuration.api_key
+        assert json.dumps(key) == '{"BearerToken": "Bearer the-next-token"}'
