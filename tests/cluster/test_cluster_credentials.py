@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import base64
-import tempfile
 import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from kubernetes.config import incluster_config, kube_config
+from tests.doors.credentials import no_temporary_folder, service_account
 from urllib3.exceptions import InsecureRequestWarning
 
 from kubextend.cluster import connect
@@ -57,18 +56,6 @@ def token_of(cluster: Any) -> str | None:
     """Return what the official client sends in the header Authorization."""
     token = cluster.api_client.configuration.get_api_key_with_prefix("BearerToken")
     return token and token.strip()
-
-
-def mount_service_account(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, token: str = "mounted\n"
-) -> Path:
-    (folder / "ca.crt").write_text("a certificate")
-    (folder / "token").write_text(token)
-    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(folder / "token"))
-    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(folder / "ca.crt"))
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
-    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    return folder / "token"
 
 
 @pytest.mark.parametrize(
@@ -133,67 +120,51 @@ def test_an_unknown_context_is_named(tmp_path: Path) -> None:
         connect(written(tmp_path, WHOLE), "nonesuch")
 
 
-def test_embedded_certificates_without_a_temporary_directory_say_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_embedded_certificates_without_a_temporary_directory_say_so(tmp_path: Path) -> None:
     data = base64.b64encode(b"certificate of this test alone").decode()
     path = written(tmp_path, with_cluster(**{"certificate-authority-data": data}))
-
-    def nowhere(*_: object, **__: object) -> tuple[int, str]:
-        message = "[Errno 2] No usable temporary directory found in ['/tmp']"
-        raise FileNotFoundError(message)
-
-    monkeypatch.setattr(kube_config.tempfile, "mkstemp", nowhere)
-    assert tempfile.mkstemp is nowhere
-    with pytest.raises(ClusterError, match="mount one at /tmp"):
+    with no_temporary_folder(), pytest.raises(ClusterError, match="mount one at /tmp"):
         connect(path)
 
 
-def test_in_a_pod_the_service_account_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mount_service_account(tmp_path, monkeypatch)
-    cluster = connect()
-    assert cluster.host == "https://[fd00::1]:443"
-    assert token_of(cluster) == "bearer mounted"
+def test_in_a_pod_the_service_account_is_used(tmp_path: Path) -> None:
+    with service_account(tmp_path):
+        cluster = connect()
+        assert cluster.host == "https://[fd00::1]:443"
+        assert token_of(cluster) == "bearer mounted"
 
 
-def test_in_a_pod_a_named_kubeconfig_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mount_service_account(tmp_path, monkeypatch)
-    assert connect(written(tmp_path, WHOLE)).host == "https://10.0.0.1:6443"
+def test_in_a_pod_a_named_kubeconfig_wins(tmp_path: Path) -> None:
+    with service_account(tmp_path):
+        assert connect(written(tmp_path, WHOLE)).host == "https://10.0.0.1:6443"
 
 
-def test_an_empty_token_is_an_error_that_names_its_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mount_service_account(tmp_path, monkeypatch, token="")
-    with pytest.raises(ClusterError, match=str(tmp_path)):
+def test_an_empty_token_is_an_error_that_names_its_folder(tmp_path: Path) -> None:
+    with service_account(tmp_path, token=""), pytest.raises(ClusterError, match=str(tmp_path)):
         connect()
 
 
-def test_a_mounted_token_is_read_again_as_it_rotates(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: SkippingTime
-) -> None:
-    token = mount_service_account(tmp_path, monkeypatch)
-    cluster = connect()
-    kept_by_a_plugin = cluster.api_client.configuration
+def test_a_mounted_token_is_read_again_as_it_rotates(tmp_path: Path, clock: SkippingTime) -> None:
+    with service_account(tmp_path) as token:
+        cluster = connect()
+        kept_by_a_plugin = cluster.api_client.configuration
 
-    def read_again() -> str | None:
-        token_of(cluster)
-        clock.settle()
-        return token_of(cluster)
+        def read_again() -> str | None:
+            token_of(cluster)
+            clock.settle()
+            return token_of(cluster)
 
-    token.write_text("rotated")
-    clock.pass_s(59)
-    assert read_again() == "bearer mounted"
-    clock.pass_s(1)
-    assert read_again() == "bearer rotated"
-    assert kept_by_a_plugin.get_api_key_with_prefix("BearerToken") == "bearer rotated"
-    # Between the two writes of a rotation, and for good.
-    for broken in (token.unlink, lambda: token.write_text("")):
-        broken()
-        clock.pass_s(60)
+        token.write_text("rotated")
+        clock.pass_s(59)
+        assert read_again() == "bearer mounted"
+        clock.pass_s(1)
         assert read_again() == "bearer rotated"
+        assert kept_by_a_plugin.get_api_key_with_prefix("BearerToken") == "bearer rotated"
+        # Between the two writes of a rotation, and for good.
+        for broken in (token.unlink, lambda: token.write_text("")):
+            broken()
+            clock.pass_s(60)
+            assert read_again() == "bearer rotated"
 
 
 def test_a_token_file_may_end_in_a_newline(tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
+from click.testing import CliRunner
 from tests.doors.kube_api import Running, configuration, refusing, running, write_kubeconfig
 
+from kubextend.cli import main
 from kubextend.errors import ConfigError
 from kubextend.framework import Handle, Status
 
@@ -154,9 +156,17 @@ def test_held_pods_are_marked_where_the_configuration_names_an_autoscaler(
         assert ("kubextend_held_pod_marks_total" in replica.metrics()) is marked
 
 
-def test_an_autoscaler_that_is_unknown_is_an_error(kubeconfig: Path) -> None:
+def test_an_autoscaler_that_is_unknown_is_an_error_and_one_without_held_pods_has_a_note(
+    kubeconfig: Path, tmp_path: Path
+) -> None:
     with pytest.raises(ConfigError, match=r"autoscaler\.name"):
         Running(configuration(kubeconfig, GANG, autoscaler={"name": "karpenter"}))
+    tree = configuration(kubeconfig, {"schedulerName": "a"}, autoscaler={"name": "Karpenter"})
+    file = tmp_path / "kubextend.yaml"
+    file.write_text(json.dumps(tree))
+    done = CliRunner().invoke(main, ["check", str(file)])
+    note = "autoscaler.markHeldPods: no profile has a Permit plugin, so no pod will ever be held"
+    assert note in done.output
 
 
 def test_a_plugin_that_asks_for_the_client_has_the_one_with_the_new_credentials(

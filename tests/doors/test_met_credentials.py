@@ -21,11 +21,11 @@ import httpx
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from tests.doors.kube_api import Request, ScriptedApi, refusing
 from tests.e2e.certificates import Authority
 from tests.e2e.exec_plugin import SECRET, VERSION, ExecPlugin, printing
 from tests.e2e.stack import KUBEXTEND
 from tests.e2e.workbench import Program, Workbench, until
-from tests.integration.cluster.scripted_api import Request, ScriptedApi, refusing
 
 from kubextend.cli import main
 
