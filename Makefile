@@ -39,7 +39,7 @@ build/installed: requirements.lock $(RUST_SOURCES)
 check: build ## formatting, lints, types, tests of the core, and every Python test that is not slow: 3 minutes
 	cargo fmt --check
 	$(BIN)/ruff check --quiet && $(BIN)/ruff format --quiet --check
-	$(BIN)/mypy && $(BIN)/lint-imports --no-cache > /dev/null && $(BIN)/python -m tests.prose
+	$(BIN)/mypy && $(BIN)/lint-imports --no-cache > /dev/null && $(BIN)/python -m tests.prose && $(BIN)/python -m tests.doors_only
 	cargo test --quiet --locked -p kubextend-core
 	$(PYTEST) --quiet --numprocesses=2 --dist=worksteal --hypothesis-profile=check -m "not slow and not e2e"
 
@@ -54,6 +54,7 @@ lint: build ## formatting, lints, types, stubs, and the rules of the architectur
 	$(BIN)/python -m mypy.stubtest kubextend._native --allowlist tests/stubtest-allowlist.txt
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tests.prose
+	$(BIN)/python -m tests.doors_only
 	$(BIN)/python -m tests.rust_layers
 	test -z "$$(gofmt -l tests/go tests/e2e/tools benches)"
 	cd tests/go && go vet ./...
