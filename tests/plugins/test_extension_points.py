@@ -9,7 +9,7 @@ from tests.doors.stories import Plugin, configuration, unlabelled
 from kubextend import core, testing
 from kubextend.framework import Code, PreFilterResult, Rejection, Status
 
-POD = testing.make_pod("p")
+POD = testing.pod_manifest("p")
 XYZ = ["x", "y", "z"]
 NO = Status.unschedulable("no")
 
@@ -278,7 +278,7 @@ def test_statuses_that_differ_in_their_detail_are_one_reason_that_is_logged_once
     assert set(testing.run_filter(Plugin(filter=room), POD, XYZ).rejected.values()) == {"no room"}
     (record,) = [each for each in caplog.records if "no room" in each.getMessage()]
     assert record.getMessage() == "pod default/p, 3 nodes: no room (details differ by node)"
-    assert vars(record)["uid"] == POD.uid
+    assert vars(record)["uid"] == POD["metadata"]["uid"]
 
 
 def test_an_error_says_which_node_a_filter_cannot_judge() -> None:

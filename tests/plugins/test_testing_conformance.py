@@ -11,6 +11,8 @@ from kubextend.errors import KubextendError
 from kubextend.framework import Code, CycleState, PreFilterResult, QueuedPodInfo, Rejection, Status
 from kubextend.plugins import HighCommPodFilter, LabelMatch, RdmaAware
 
+pytestmark = pytest.mark.slow
+
 COUNTER = itertools.count()
 
 
@@ -165,7 +167,6 @@ def _once(self: Any, state: Any, pod: Any, node_name: Any) -> None:
         raise KeyError(message)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plugin", "rule", "what"),
     [

@@ -7,6 +7,8 @@ import pytest
 
 from kubextend import Status, testing
 
+pytestmark = pytest.mark.slow
+
 
 def raises(*_: Any) -> Any:
     message = "bad"

@@ -18,7 +18,7 @@ from kubextend import core, testing
 from kubextend.errors import PluginError
 from kubextend.framework import Code, PreFilterResult, Rejection, Status
 
-POD, NODES = testing.make_pod("p"), ["n0", "n1"]
+POD, NODES = testing.pod_manifest("p"), ["n0", "n1"]
 NO: Final = Status.unschedulable("no")
 
 

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,6 +48,7 @@ def rejections(draw: st.DrawFn, length: int) -> list[tuple[list[bool], str, bool
 STORE = core.RequestStore(max_bytes=100_000)  # one for all examples: what was seen before, helps
 
 
+@pytest.mark.slow
 @given(st.data(), st.lists(node_objects(), max_size=6))
 def test_full_answers_keep_bytes_and_give_each_other_node_its_first_reason(
     data: st.DataObject, objects: list[dict[str, Any]]
