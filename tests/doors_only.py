@@ -21,6 +21,8 @@ DOORS: Final = frozenset(
     {
         *("stories", "wire", "extender", "sockets", "kube_api", "kube_objects", "command_line"),
         "core_objects",
+        # Parts of the wire.
+        *("still_time", "wire_building", "wire_parts", "wire_plugins"),
     }
 )
 # Modules that people import by name, besides the packages.

@@ -13,7 +13,6 @@ from tests.doors.wire import (
     Call,
     Hang,
     Plugin,
-    Steps,
     Wire,
     answers,
     names_request,
@@ -240,14 +239,3 @@ def test_a_bind_that_is_given_up_names_the_plugin_in_the_log_with_its_stack(
     (record,) = [each for each in caplog.records if each.stack_info]
     assert record.getMessage().startswith('plugin "Odd" has not answered in time')
     assert "stop_here" in str(record.stack_info)
-
-
-def test_a_slow_step_is_not_one_that_hangs() -> None:
-    plugin = Steps("reserve", "pre_bind", name="Odd")
-    plugin.closed.add("pre_bind")
-    wire = wire_of(plugin)
-    call = wire.begin_bind(P, "good")
-    wire.skip(500)
-    plugin.closed.clear()
-    assert call.answer().error == ""
-    assert is_open(wire) == 0

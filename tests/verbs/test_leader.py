@@ -1,7 +1,5 @@
 """Where plugins keep state: what verbs answer on a replica that leads, and on another."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -86,21 +84,14 @@ def test_a_binding_is_not_posted_for_longer_than_the_replica_surely_leads() -> N
     assert wire.binder.bound == {"uid-of-one": "n"}
 
 
-@dataclass
-class Meanwhile:
-    """What may happen while a Binding is posted again, and the answer that it leads to."""
-
-    happens: Callable[[Wire], object]
-    error: str
-
-
+# What may happen while a Binding is posted again, and the answer that it leads to.
 MEANWHILE = {
-    "the lead ends": Meanwhile(lambda wire: setattr(wire.leader, "leads", False), NOT_LEADER),
-    "the node is cordoned": Meanwhile(
+    "the lead ends": (lambda wire: setattr(wire.leader, "leads", False), NOT_LEADER),
+    "the node is cordoned": (
         lambda wire: wire.nodes.show(node("n", unschedulable=True), "MODIFIED"),
         "the node is cordoned, and the pod does not tolerate that",
     ),
-    "the node is deleted": Meanwhile(
+    "the node is deleted": (
         lambda wire: wire.nodes.show(node("n"), "DELETED"),
         "the node is not among those that kubextend watches",
     ),
@@ -111,8 +102,9 @@ MEANWHILE = {
 def test_what_forbids_a_binding_between_two_attempts_is_heeded(what: str) -> None:
     binder = Binder()
     wire = wire_of(stateful(), binder=binder)
-    binder.between = lambda: MEANWHILE[what].happens(wire)
-    assert wire.bind(ONE, "n").error == MEANWHILE[what].error
+    happens, error = MEANWHILE[what]
+    binder.between = lambda: happens(wire)
+    assert wire.bind(ONE, "n").error == error
     assert (binder.bound, wire.assumed()) == ({}, {})
 
 

@@ -1,6 +1,5 @@
 """Plugins that raise, or answer what they may not: by extension point and failurePolicy."""
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -217,10 +216,3 @@ def test_the_log_names_the_pod_that_a_plugin_failed_for(
     facts |= {"profile": "default-scheduler"} | ({"node": on_node} if on_node else {})
     assert facts.items() <= vars(record).items()
     assert hasattr(record, "node") == bool(on_node)
-
-
-def test_a_request_that_is_answered_leaves_no_task_behind() -> None:
-    wire = wire_of(Plugin("Odd", filter=answers(None)))
-    for _ in range(20):
-        wire.filter(P)
-    assert asyncio.all_tasks(wire.loop) == set()

@@ -12,7 +12,6 @@ from tests.doors.wire import (
     node,
     pod,
     raises,
-    rejects,
     scores,
     whole_request,
 )
@@ -170,10 +169,3 @@ def test_prioritize_prepares_an_attempt_that_filter_failed_in_or_that_is_lost() 
 def test_prioritize_prepares_a_lost_attempt_past_a_pre_filter_that_may_be_ignored() -> None:
     wire = Wire(Plugin("Breaks", pre_filter=BROKEN), Prepares(), ignored=["Breaks"])
     assert wire.prioritize(pod(), whole=NODES).scores == {"good": 1, "plain": 1}
-
-
-def test_two_servers_share_no_count() -> None:
-    one, other = Wire(rejects()), Wire(rejects())
-    one.filter(pod(), whole=NODES)
-    counts = [w.metric("kubextend_verb_nodes_sum", verb="filter") for w in (one, other)]
-    assert counts == [2, 0]

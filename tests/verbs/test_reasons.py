@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.doors.wire import Plugin, Wire, node, nominated, pod, raises
+from tests.doors.wire import Plugin, Wire, node, pod
 
 from kubextend.framework import Rejection, Status
 
@@ -92,12 +92,6 @@ def test_each_pod_is_told_its_own_reasons_and_one_without_a_uid_the_truth() -> N
     for of, second in ((P, "a"), (pod("q"), "a"), (nameless, "b")):
         assert told(wire, of, plugin.say("a")) == "a"
         assert told(wire, of, plugin.say("b")) == second
-
-
-def test_reasons_stay_as_they_are_for_a_pod_that_has_its_nominated_node_alone() -> None:
-    wire, of = wire_of(plugin := Reasons()), nominated(P, "n0")
-    said = [told(wire, of, plugin.say(letter)) for letter in "abcd"]
-    assert said[1] == said[3]
 
 
 def test_most_nodes_keep_their_own_reason_while_an_old_answer_is_repeated() -> None:
@@ -281,8 +275,3 @@ def test_a_node_that_several_rejections_name_is_in_the_first_of_them_alone() -> 
     )
     assert said.json["FailedNodes"] == {"x": "a"}
     assert said.unresolvable == {"n": "b"}
-
-
-def test_a_filter_that_fails_is_told_as_an_error_each_time() -> None:
-    wire = Wire(Plugin("Odd", filter=raises(RuntimeError("0x7f3a"))), nodes=["n"])
-    assert len({wire.filter(P).error for _ in range(3)}) == 1

@@ -34,8 +34,8 @@ def test_a_pod_rejected_on_stale_labels_is_woken_once_when_its_node_changes() ->
 def test_a_pod_is_woken_once_however_many_threads_see_the_change() -> None:
     wire = wire_of()
     wire.filter(P, ["n"])
-    wire.nodes.show(node("n", labels=RDMA), "MODIFIED")
-    threads = [threading.Thread(target=wire.verbs.nodes_changed) for _ in range(8)]
+    changed = [node("n", labels=RDMA)]
+    threads = [threading.Thread(target=wire.change_in_the_watch, args=changed) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
