@@ -36,19 +36,14 @@ def until_all_wait(workload: Workload, names: list[str], reason: str) -> None:
     assert workload.placed() == {}
 
 
-def test_a_gang_waits_for_its_pod_group_then_for_resources_and_for_room_and_is_bound_whole(
+def test_a_gang_waits_for_its_pod_group_and_then_for_room_and_is_bound_whole(
     stack: Stack, api: Api, new_pool: NewPool, new_workload: NewWorkload
 ) -> None:
     pool = new_pool("objects", GANG - 1, cpu="1")
     workload = new_workload(stack, pool)
     names = workload.create("member", GANG, {LABEL: "training"}, cpu="1")
     until_all_wait(workload, names, NO_POD_GROUP)
-    put_group(api, workload, "training", minMember=GANG, minResources={"memory": "100Ti"})
-    until_all_wait(workload, names, LACKS_RESOURCES)
-    large = node("objects-large", {POOL_LABEL: "elsewhere"})
-    for of in ("capacity", "allocatable"):
-        large["status"][of] = {**large["status"][of], "memory": "200Ti"}
-    api.create_nodes([large])
+    put_group(api, workload, "training", minMember=GANG)
 
     def held() -> bool:
         return sum("PodGroupCoscheduling" in workload.notes(name) for name in names) >= GANG - 1
@@ -58,4 +53,18 @@ def test_a_gang_waits_for_its_pod_group_then_for_resources_and_for_room_and_is_b
     api.create_nodes([node("objects-late", {POOL_LABEL: pool.name}, cpu="1")])
     nodes = workload.until_placed(names)
     assert set(nodes.values()) == {*pool.names, "objects-late"}
-    api.delete_node("objects-large")
+
+
+def test_no_pod_of_a_gang_is_held_while_the_cluster_lacks_its_min_resources(
+    stack: Stack, api: Api, new_pool: NewPool, new_workload: NewWorkload
+) -> None:
+    pool = new_pool("least", GANG - 1, cpu="1")
+    workload = new_workload(stack, pool)
+    put_group(api, workload, "late", minMember=GANG, minResources={"memory": "100Ti"})
+    names = workload.create("member", GANG, {LABEL: "late"}, cpu="1")
+    until_all_wait(workload, names, LACKS_RESOURCES)
+    large = node("least-large", {POOL_LABEL: pool.name}, cpu="1")
+    for of in ("capacity", "allocatable"):
+        large["status"][of] = {**large["status"][of], "memory": "200Ti"}
+    api.create_nodes([large])
+    assert len(set(workload.until_placed(names).values())) == GANG
