@@ -153,7 +153,9 @@ def test_pods_come_one_by_one_in_the_order_of_the_example_and_not_while_it_holds
 
 def was_cut_off(answer: Object) -> bool:
     """Whether kube-apiserver's answer was to a caller that had gone, after its body or amid it."""
-    return answer["code"] == GATEWAY_TIMEOUT or answer.get("message") == "unexpected EOF"
+    said = answer.get("message", "")
+    reset = said.endswith(("unexpected EOF", "connection reset by peer"))
+    return reset or answer["code"] == GATEWAY_TIMEOUT
 
 
 def patched(control_plane: ControlPlane, pods: QueuedPods, *, killed: bool = False) -> Counter[str]:
