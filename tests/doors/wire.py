@@ -401,7 +401,6 @@ class Wire:
         """Let happen what can happen at this moment, but for threads that the test stops."""
         with time_of(self.clock):
             self.run(passes())
-            # A thread counts as free right before it tells the loop of its result.
             looks = 0
             while asyncio.all_tasks(self.loop) and looks < _LOOKS:
                 looks = looks + 1 if self._is_idle() else 0
@@ -419,8 +418,7 @@ class Wire:
 
     def _is_idle(self) -> bool:
         """Return whether no thread works on a request but those that the test stops."""
-        busy = sum(use().busy for use in self.metrics.pools)
-        return busy + self._workers.use().busy <= STOPPED.threads
+        return self.metrics.is_idle() and self._workers.use().busy <= STOPPED.threads
 
     def run(self, work: Coroutine[Any, Any, _T] | asyncio.Task[_T]) -> _T:
         """Run a coroutine on the loop of the application, while time stands still."""

@@ -1,13 +1,17 @@
 """Builds the configuration and the application of a Wire from the plugins of a test."""
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 from pydantic import BaseModel
 from tests.doors.wire_parts import Leader
+from tests.doors.wire_plugins import STOPPED, stop_here
 
 from kubextend.config import ExtenderConfiguration, parse
 from kubextend.decisions import DecisionReader, ServerFacts
@@ -64,10 +68,31 @@ class PoolMetrics(Metrics):
         super().__init__()
         self.pools: list[Callable[[], Any]] = []
 
+    def is_idle(self) -> bool:
+        """Return whether no thread works for the application but those that the test stops."""
+        busy = sum(use().busy for use in self.pools)
+        return busy <= STOPPED.threads and not any(map(self._works, _frames()))
+
+    def _works(self, stack: Sequence[FrameType]) -> bool:
+        """Return whether this is the stack of a thread that has a job, or has yet to tell of it.
+
+        A pool counts a thread as free right before the thread tells the loop of the result.
+        """
+        if any(frame.f_code is stop_here.__code__ for frame in stack):
+            return False
+        pools = [getattr(use, "__self__", None) for use in self.pools]
+        serving = [frame.f_locals for frame in stack if frame.f_code.co_name == "_serve"]
+        return any("job" in names and names.get("self") in pools for names in serving)
+
     def scrape(self, families: Any, read: Callable[[], Any], **labels: str) -> None:
         if "pool" in labels:
             self.pools.append(read)
         super().scrape(families, read, **labels)
+
+
+def _frames() -> Iterator[list[FrameType]]:
+    for innermost in [*sys._current_frames().values()]:
+        yield [frame for frame, _ in traceback.walk_stack(innermost)]
 
 
 class _Given(RegisteredPlugin):
