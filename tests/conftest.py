@@ -15,6 +15,7 @@ import pytest
 # Before kubextend, whose functions take ``time.monotonic`` as a default.
 import tests.doors.clocks  # noqa: F401
 from hypothesis import HealthCheck, settings
+from tests.doors import log_lines
 
 TESTS = Path(__file__).parent
 # Their tests start processes and servers, or ask for thousands of recorded answers.
@@ -68,5 +69,6 @@ def caplog(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixtur
         return not (late and record.name.startswith("kubextend.profile.plugin_failures"))
 
     caplog.handler.addFilter(is_of_this_test)
-    yield caplog
+    with log_lines.unbounded():
+        yield caplog
     caplog.handler.removeFilter(is_of_this_test)
