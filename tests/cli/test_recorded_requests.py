@@ -57,7 +57,7 @@ def request_for(scheduler: str, *, names_only: bool, nodes: Any = NODES) -> dict
 
 
 def kubectl_list(nodes: dict[str, dict[str, str]]) -> dict[str, Any]:
-    """As ``kubectl get nodes -o json`` prints it."""
+    """Return nodes as ``kubectl get nodes -o json`` prints a list of them."""
     items = [
         {
             "apiVersion": "v1",

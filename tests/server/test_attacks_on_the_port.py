@@ -48,7 +48,7 @@ def resident_bytes() -> int:
 
 
 def test_a_connection_beyond_those_that_a_listener_may_have_is_closed_at_once() -> None:
-    """It takes the place of one that is idle, and only then; one that is busy gives way to none."""
+    """A new connection takes the place of an idle one, and never of a busy one."""
     extender = Extender(extender={"httpTimeout": "90s"})
     plugin = extender.plugin("NeedsRdma")
     with serve(extender, most_connections=2) as served, contextlib.ExitStack() as stack:

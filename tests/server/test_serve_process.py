@@ -376,7 +376,7 @@ def let_no_packet_in(connection: Connection) -> None:
 
 
 def test_a_pod_is_no_longer_held_for_a_kube_scheduler_whose_machine_died() -> None:
-    """Its connection stays open: no packet says that it is of no use."""
+    """The dead kube-scheduler's connection stays open: no packet says that it is of no use."""
     bound = Bindings()
     extender = Extender(binder=bound, profiles=[HOLDING])
     with serve(extender) as served, Connection(served.url) as connection:

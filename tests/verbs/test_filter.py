@@ -269,7 +269,7 @@ def test_a_pod_that_passes_on_another_node_than_its_nominated_one_is_not_woken()
 
 
 def test_after_an_error_for_the_nominated_node_the_next_call_is_about_all_nodes() -> None:
-    """As evaluateNominatedNode has it: the error is logged, and findNodesThatFitPod goes on."""
+    """kube-scheduler's evaluateNominatedNode logs the error, and findNodesThatFitPod goes on."""
     plugin, of = rejects("bad"), nominated(pod("p"), "bad")
     errors = [RuntimeError("once")]
     wire = Wire(Plugin("Once", pre_filter=lambda *_: raises_from(errors)), plugin, nodes=["bad"])

@@ -191,7 +191,7 @@ def test_what_varied_and_then_stays_is_told_after_a_later_look() -> None:
 
 
 class Counting(Plugin):
-    """Its reason carries a counter, until the nodes say something else."""
+    """Rejects for a reason that carries a counter, until the nodes say something else."""
 
     def __init__(self) -> None:
         self.calls = 0
