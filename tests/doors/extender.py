@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlette.types import ASGIApp, Message
+from tests.doors.clocks import run, skip, until
 
 from kubextend import app, core
 from kubextend.app import memory_warning
@@ -23,7 +24,6 @@ from kubextend.discovery import known_plugins
 from kubextend.framework.handle import ClusterPorts
 from kubextend.framework.status import Status
 from kubextend.profile import WaitingPod
-from skipping_loop import run, skip, until
 
 __all__ = ["memory_warning", "skip", "until", "wrong_field"]
 
