@@ -195,7 +195,7 @@ class SkippingTime:
 
     def _skip(self, until_s: float) -> bool:
         """Move the time to the end of the shortest wait; return False if that is ``until_s``."""
-        due_s = min((each.until_s for each in [*self._waiters.values()]), default=inf)
+        due_s = min((each.until_s for each in self._waiters.copy().values()), default=inf)
         assert min(due_s, until_s) < inf, "every thread waits for ever"
         # Who waits for a moment that rounds to nothing would wait for ever.
         due_s = max(due_s, self.now_s + 1e-6)
@@ -204,7 +204,7 @@ class SkippingTime:
         return due_s <= until_s
 
     def _end_waits(self, until_s: float) -> None:
-        for each in [*self._waiters.values()]:
+        for each in self._waiters.copy().values():
             if each.until_s <= until_s and not each.is_done:
                 each.is_late = True
                 with suppress(RuntimeError):
@@ -214,7 +214,7 @@ class SkippingTime:
         """Return the names of the threads that do not wait, or of all if one has just changed."""
         before = self.changes
         threads = {*threading.enumerate()} - self._others
-        waiting = {me for me, each in [*self._waiters.items()] if each.is_idle()}
+        waiting = {me for me, each in self._waiters.copy().items() if each.is_idle()}
         busy = [each.name for each in threads if each.ident not in waiting]
         return busy if self.changes == before else busy or ["changed"]
 
