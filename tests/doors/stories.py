@@ -41,6 +41,7 @@ __all__ = [
     "Other",
     "Plugin",
     "Process",
+    "Said",
     "assume",
     "configuration",
     "known_plugins",
@@ -165,6 +166,22 @@ class Other:
         if door := self._doors.get(call):
             await door.wait()
         return self.says.get(call)
+
+
+class Said(Plugin):
+    """A plugin that records its calls in ``diary``, and returns or raises what a test says."""
+
+    def __init__(self, name: str, diary: list[str], **says: Any) -> None:
+        def method(called: str, answer: Any) -> Any:
+            def call(*_: Any) -> Any:
+                diary.append(f"{name}.{called}")
+                if isinstance(answer, BaseException):
+                    raise answer
+                return answer
+
+            return call
+
+        super().__init__(name, **{called: method(called, says[called]) for called in says})
 
 
 class _Watched:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.doors import wire
-from tests.doors.stories import WAIT, Plugin, stop_here
+from tests.doors.stories import WAIT, Plugin, Said, stop_here
 
 from kubextend import testing
 from kubextend.framework import Status
@@ -17,23 +17,10 @@ NO = Status.unschedulable("no")
 POINTS = ("reserve", "permit", "pre_bind", "bind")
 
 
-class All(Plugin):
-    """A plugin with every method of the binding cycle, which writes each call into ``diary``."""
-
-    def __init__(self, name: str, diary: list[str], **says: Any) -> None:
-        says = dict.fromkeys(("reserve", "unreserve", "permit", "pre_bind", "post_bind")) | says
-        says = {"bind": Status.skip(), **says}
-        super().__init__(name, **{method: self._method(method, says[method]) for method in says})
-        self._diary = diary
-
-    def _method(self, method: str, answer: Any) -> Any:
-        def call(*_: Any) -> Any:
-            self._diary.append(f"{self.name}.{method}")
-            if isinstance(answer, BaseException):
-                raise answer
-            return answer
-
-        return call
+def every(name: str, diary: list[str], **says: Any) -> Said:
+    """Return a plugin with every method of the binding cycle."""
+    methods = dict.fromkeys(("reserve", "unreserve", "permit", "pre_bind", "post_bind"))
+    return Said(name, diary, **{"bind": Status.skip(), **methods, **says})
 
 
 def bound(*plugins: Any) -> testing.Outcome:
@@ -42,7 +29,7 @@ def bound(*plugins: Any) -> testing.Outcome:
 
 def test_every_step_runs_in_order_and_the_default_binds_where_all_skip() -> None:
     diary: list[str] = []
-    assert bound(All("A", diary), All("B", diary)).node == "node-0"
+    assert bound(every("A", diary), every("B", diary)).node == "node-0"
     assert diary == [
         *("A.reserve", "B.reserve", "A.permit", "B.permit", "A.pre_bind", "B.pre_bind"),
         *("A.bind", "B.bind", "A.post_bind", "B.post_bind"),
@@ -51,7 +38,7 @@ def test_every_step_runs_in_order_and_the_default_binds_where_all_skip() -> None
 
 def test_the_first_bind_plugin_that_does_not_skip_binds() -> None:
     diary: list[str] = []
-    cluster = testing.Cluster(All("A", diary, bind=None), All("B", diary))
+    cluster = testing.Cluster(every("A", diary, bind=None), every("B", diary))
     assert cluster.bind(testing.make_pod("p"), "node-0").node == "node-0"
     assert "B.bind" not in diary
     assert cluster.bindings.nodes == {}, "kubextend posts no Binding of its own"
@@ -66,11 +53,9 @@ def test_the_first_bind_plugin_that_does_not_skip_binds() -> None:
         (Status.error("x"), '{} plugin "A" failed'),
     ],
 )
-def test_a_failure_is_followed_by_unreserve_of_all_in_reverse_order(
-    point: str, said: Any, error: str
-) -> None:
+def test_a_failure_unreserves_all_in_reverse_order(point: str, said: Any, error: str) -> None:
     diary: list[str] = []
-    outcome = bound(All("A", diary, **{point: said}), All("B", diary))
+    outcome = bound(every("A", diary, **{point: said}), every("B", diary))
     name = {"pre_bind": "PreBind"}.get(point, point.capitalize())
     assert (outcome.node, outcome.error) == (None, error.format(name))
     steps = POINTS[: POINTS.index(point)]
@@ -80,9 +65,9 @@ def test_a_failure_is_followed_by_unreserve_of_all_in_reverse_order(
 
 def test_a_post_bind_or_an_unreserve_that_raises_changes_nothing_else() -> None:
     diary: list[str] = []
-    assert bound(All("A", diary, post_bind=OSError("x"))).node == "node-0"
-    raises = All("B", diary, unreserve=OSError("x"), permit=NO)
-    assert bound(All("A", diary), raises).error == "no"
+    assert bound(every("A", diary, post_bind=OSError("x"))).node == "node-0"
+    raises = every("B", diary, unreserve=OSError("x"), permit=NO)
+    assert bound(every("A", diary), raises).error == "no"
     assert diary[-2:] == ["B.unreserve", "A.unreserve"]
 
 
@@ -96,14 +81,8 @@ def test_methods_may_be_async_also_behind_a_decorator(decorated: bool) -> None:
             diary.append(name)
             return answer
 
-        if not decorated:
-            return method
-
-        @functools.wraps(method)
-        def wrapper(*arguments: Any) -> Any:
-            return method(*arguments)
-
-        return wrapper
+        calls = functools.wraps(method)(lambda *given: method(*given))  # noqa: PLW0108
+        return calls if decorated else method
 
     says = dict.fromkeys(("reserve", "unreserve", "pre_bind", "bind", "post_bind"))
     says["permit"] = (Status.success(), 1.0)
@@ -121,7 +100,7 @@ def test_methods_may_be_async_also_behind_a_decorator(decorated: bool) -> None:
 
 def test_a_held_pod_is_bound_when_every_plugin_has_allowed_it() -> None:
     pod = testing.make_pod("p")
-    cluster = testing.Cluster(All("A", [], permit=WAIT), All("B", [], permit=WAIT))
+    cluster = testing.Cluster(every("A", [], permit=WAIT), every("B", [], permit=WAIT))
     assert cluster.bind(pod, "node-0").waiting == ("A", "B")
     held = cluster.held(pod)
     assert [held.allow(name) for name in ("none", "A", "A")] == [False, True, False]
@@ -135,7 +114,7 @@ def test_a_held_pod_is_bound_when_every_plugin_has_allowed_it() -> None:
 def test_a_held_pod_is_sent_back_with_the_reason_and_stays_so() -> None:
     diary: list[str] = []
     pod = testing.make_pod("p")
-    cluster = testing.Cluster(All("A", diary, permit=WAIT))
+    cluster = testing.Cluster(every("A", diary, permit=WAIT))
     cluster.bind(pod, "node-0")
     held = cluster.held(pod)
     assert [held.reject("A", "the gang is gone"), held.allow("A")] == [True, False]
@@ -143,28 +122,25 @@ def test_a_held_pod_is_sent_back_with_the_reason_and_stays_so() -> None:
     cluster.advance()
     assert cluster.outcome(pod).error == "the gang is gone"
     assert diary[-1] == "A.unreserve"
-
-
-def test_a_later_rejection_wins_over_a_wait() -> None:
-    assert bound(All("A", [], permit=WAIT), All("B", [], permit=NO)).error == "no"
+    # A later rejection wins over a wait.
+    assert bound(every("A", [], permit=WAIT), every("B", [], permit=NO)).error == "no"
 
 
 @pytest.mark.parametrize(
     ("first", "second", "after_s", "waited"),
     [
-        pytest.param((Status.wait(), 2), WAIT, 2, "2s", id="the first to pass rejects"),
-        pytest.param((Status.wait(), 0.02), None, 0.02, "20ms", id="a part of a second"),
-        pytest.param((Status.wait(), 0.0), None, 0, "0s", id="zero fires at once"),
-        pytest.param((Status.wait(), float("-inf")), None, 0, "0s", id="nothing is below zero"),
-        pytest.param(Status.wait(), None, 0, "0s", id="a wait without a time is zero"),
-        pytest.param((Status.wait(), 1e9), None, 60, "1m0s", id="the configuration allows no more"),
+        ((Status.wait(), 2), WAIT, 2, "2s"),
+        ((Status.wait(), 0.02), None, 0.02, "20ms"),
+        ((Status.wait(), 0.0), None, 0, "0s"),
+        ((Status.wait(), float("-inf")), None, 0, "0s"),
+        (Status.wait(), None, 0, "0s"),
+        # The configuration allows no more.
+        ((Status.wait(), 1e9), None, 60, "1m0s"),
     ],
 )
-def test_the_shortest_wait_of_permit_rejects_the_pod(
-    first: Any, second: Any, after_s: float, waited: str
-) -> None:
+def test_the_shortest_wait_rejects(first: Any, second: Any, after_s: float, waited: str) -> None:
     pod = testing.make_pod("p")
-    cluster = testing.Cluster(All("A", [], permit=first), All("B", [], permit=second))
+    cluster = testing.Cluster(every("A", [], permit=first), every("B", [], permit=second))
     cluster.bind(pod, "node-0")
     if after_s:
         cluster.advance(after_s - 0.01)
@@ -177,7 +153,7 @@ def test_the_shortest_wait_of_permit_rejects_the_pod(
 def held_in(*namespaces: str, **most: int) -> list[str]:
     """Return why pods of these namespaces cannot be held, one after the other."""
     settings = {f"extender.{name}": number for name, number in most.items()}
-    server = wire.Wire(All("A", [], permit=WAIT), nodes=["n"], settings=settings)
+    server = wire.Wire(every("A", [], permit=WAIT), nodes=["n"], settings=settings)
     said = []
     for number, namespace in enumerate(namespaces):
         pod = wire.pod(f"p{number}", namespace=namespace)
@@ -239,9 +215,7 @@ def leaves_in(method: str, *, answer: Any) -> tuple[list[str], wire.Wire]:
 @pytest.mark.parametrize(
     ("method", "answer"), [("permit", WAIT), ("permit", None), ("pre_bind", None)]
 )
-def test_a_bind_whose_cancellation_a_plugin_catches_ends_nevertheless(
-    method: str, answer: Any
-) -> None:
+def test_a_bind_whose_cancellation_a_plugin_catches_ends(method: str, answer: Any) -> None:
     diary, server = leaves_in(method, answer=answer)
     assert diary == ["reserve", method, "unreserve"]
     assert server.binder.bound == {}
@@ -274,9 +248,7 @@ def test_every_post_bind_runs_though_the_client_leaves_in_the_middle() -> None:
 
 
 @pytest.mark.parametrize("method", POINTS)
-def test_a_call_that_outlives_its_client_is_undone_and_no_newer_bind_reserves_before(
-    method: str,
-) -> None:
+def test_a_call_that_outlives_its_client_is_undone_and_no_newer_bind_reserves(method: str) -> None:
     began, go = threading.Event(), threading.Event()
     diary: list[str] = []
 

@@ -1,10 +1,11 @@
 """PreFilter to NormalizeScore as kube-scheduler 1.36 runs them, to the letter of its framework."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.doors.stories import Plugin, configuration, unlabelled
+from tests.doors import command_line
+from tests.doors.stories import Plugin, Said, configuration, unlabelled
+from tests.doors.wire import raises
 
 from kubextend import core, testing
 from kubextend.framework import Code, PreFilterResult, Rejection, Status
@@ -12,23 +13,6 @@ from kubextend.framework import Code, PreFilterResult, Rejection, Status
 POD = testing.pod_manifest("p")
 XYZ = ["x", "y", "z"]
 NO = Status.unschedulable("no")
-
-
-class Said(Plugin):
-    """A plugin that records its calls in ``diary``, and returns or raises what a test says."""
-
-    def __init__(self, name: str, diary: list[str], **says: Any) -> None:
-        super().__init__(name, **{method: self._method(method, says[method]) for method in says})
-        self._diary = diary
-
-    def _method(self, method: str, answer: Any) -> Any:
-        def call(*_: Any) -> Any:
-            self._diary.append(f"{self.name}.{method}")
-            if isinstance(answer, BaseException):
-                raise answer
-            return answer
-
-        return call
 
 
 def rejecting(*names: str, status: Status = NO) -> list[Rejection]:
@@ -40,11 +24,8 @@ def only(*names: str) -> PreFilterResult:
     return PreFilterResult(frozenset(names))
 
 
-NEVER, FIRST, SECOND = (
-    Status.unresolvable("never"),
-    Status.unschedulable("first"),
-    Status.unschedulable("second"),
-)
+FIRST, SECOND = Status.unschedulable("first"), Status.unschedulable("second")
+NEVER = Status.unresolvable("never")
 BOTH_FAIL = "node(s) didn't satisfy plugin(s) [A B] simultaneously"
 # What A and B say; which were called; the reason of all nodes, whether it is final; who is kept.
 PRE_FILTER: dict[str, tuple[Any, Any, str, str, bool, str]] = {
@@ -78,94 +59,64 @@ def test_pre_filter_plugins_decide_together(case: Any) -> None:
         assert set(result.rejected.values()) == {reason}
 
 
-def test_skip_of_pre_filter_takes_the_plugins_own_filter_out_and_no_other() -> None:
+@pytest.mark.parametrize(
+    ("says", "called", "rejected"),
+    [
+        ({"pre_filter": Status.skip(), "filter_nodes": rejecting("x")}, "A.pre B.filter", {}),
+        ({"pre_filter": NO, "filter_nodes": []}, "A.pre", dict.fromkeys(XYZ, "no")),
+        ({"filter_nodes": rejecting(*XYZ)}, "A.filter", dict.fromkeys(XYZ, "no")),
+    ],
+    ids=["Skip takes out the plugin's own Filter", "a rejection of all", "no node is left"],
+)
+def test_earlier_filters_decide_which_filters_run(says: Any, called: str, rejected: Any) -> None:
     diary: list[str] = []
-    skips = Said("A", diary, pre_filter=Status.skip(), filter_nodes=rejecting("x"))
-    cluster = testing.Cluster(skips, Said("B", diary, filter_nodes=[]), nodes=XYZ)
-    assert cluster.filter(POD).kept == ("x", "y", "z")
-    assert diary == ["A.pre_filter", "B.filter_nodes"]
-
-
-def test_a_rejection_of_pre_filter_reaches_every_node_and_no_filter_runs() -> None:
-    diary: list[str] = []
-    plugin = Said("A", diary, pre_filter=NO, filter_nodes=[])
-    assert testing.Cluster(plugin, nodes=XYZ).filter(POD).rejected == dict.fromkeys(XYZ, "no")
-    assert diary == ["A.pre_filter"]
+    first, second = Said("A", diary, **says), Said("B", diary, filter_nodes=[])
+    assert testing.Cluster(first, second, nodes=XYZ).filter(POD).rejected == rejected
+    assert [call.rpartition("_")[0] for call in diary] == called.split()
 
 
 def test_a_plugin_whose_pre_filter_failed_and_may_be_ignored_filters_nothing() -> None:
     calls: list[str] = []
-
-    class Failing:
-        name = "Failing"
-
-        def pre_filter(self, *_: Any) -> None:
-            raise RuntimeError
-
-        def filter_nodes(self, *_: Any) -> list[Rejection]:
-            calls.append("filter_nodes")
-            return []
-
-    plugins = {"multiPoint": {"enabled": [{"name": "Failing"}]}}
-    ignored = [{"name": "Failing", "failurePolicy": "Ignore"}]
-    profile = {"schedulerName": "default-scheduler", "plugins": plugins, "pluginConfig": ignored}
-    cluster = testing.Cluster(configuration({"profiles": [profile]}, Failing), nodes=XYZ)
+    methods = {
+        "pre_filter": raises(RuntimeError("down")),
+        "filter_nodes": lambda *_: calls.append("filter_nodes"),
+    }
+    failing = type("Failing", (), {"name": "Failing", **methods})
+    ignored = {"pluginConfig": [{"name": "Failing", "failurePolicy": "Ignore"}]}
+    profile = command_line.profile("default-scheduler", multiPoint="Failing") | ignored
+    cluster = testing.Cluster(configuration({"profiles": [profile]}, failing), nodes=XYZ)
     assert cluster.filter(POD).kept == ("x", "y", "z")
     assert calls == []
 
 
 def test_the_first_filter_that_rejects_a_node_gives_its_status() -> None:
-    cluster = testing.Cluster(
-        Said("A", [], filter_nodes=rejecting("x", status=FIRST)),
-        Said("B", [], filter_nodes=rejecting("x", "y", status=NEVER)),
-        nodes=XYZ,
-    )
-    result = cluster.filter(POD)
+    first = Said("A", [], filter_nodes=rejecting("x", status=FIRST))
+    second = Said("B", [], filter_nodes=rejecting("x", "y", status=NEVER))
+    result = testing.Cluster(first, second, nodes=XYZ).filter(POD)
     assert (result.kept, result.unresolvable) == (("z",), {"y"})
     assert result.rejected == {"x": "first", "y": "never"}
 
 
-def test_no_filter_is_asked_once_no_node_is_left() -> None:
-    diary: list[str] = []
-    first = Said("A", diary, filter_nodes=rejecting(*XYZ))
-    testing.Cluster(first, Said("B", diary, filter_nodes=[]), nodes=XYZ).filter(POD)
-    assert diary == ["A.filter_nodes"]
-
-
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        (None, ""),
-        (Status.success(), ""),
-        (NO, "no"),
-        (NEVER, "never"),
-        (Status.pending("later"), "later"),
-    ],
-)
-def test_a_filter_of_one_node_may_answer_each_of_these(answer: Status | None, reason: str) -> None:
+@pytest.mark.parametrize("answer", [None, Status.success(), NO, NEVER, Status.pending("later")])
+def test_a_filter_of_one_node_may_answer_each_of_these(answer: Status | None) -> None:
     result = testing.run_filter(Plugin(filter=lambda *_: answer), POD, ["x", "y"])
+    reason = "" if answer is None else answer.reason
     assert result.rejected == ({"x": reason, "y": reason} if reason else {})
 
 
-class Judges(Plugin):
-    """Looks at one node after the other, knows only some of them, and rejects y."""
+def test_a_filter_of_one_node_is_asked_only_about_nodes_that_are_left() -> None:
+    asked: list[str] = []
 
-    def __init__(self, *known: str, **methods: Any) -> None:
-        self.known = known
-        super().__init__("Judges", filter=self.judge, **methods)
-
-    def judge(self, _state: Any, _pod: Any, node: core.NodeInfo) -> Status | None:
-        if node.name not in self.known:
-            raise KeyError(node.name)
+    def judge(_state: Any, _pod: Any, node: core.NodeInfo) -> Status | None:
+        asked.append(node.name)
         return NO if node.name == "y" else None
 
-
-def test_a_filter_of_one_node_is_asked_only_about_nodes_that_are_left() -> None:
     first = Said("A", [], filter_nodes=rejecting("x", status=FIRST))
-    result = testing.Cluster(first, Judges("y", "z"), nodes=XYZ).filter(POD)
+    result = testing.Cluster(first, Plugin(filter=judge), nodes=XYZ).filter(POD)
     assert (result.kept, result.rejected) == (("z",), {"x": "first", "y": "no"})
-    narrows = Judges("z", pre_filter=lambda *_: only("z"))
+    narrows = Plugin(filter=judge, pre_filter=lambda *_: only("z"))
     assert testing.Cluster(narrows, nodes=XYZ).filter(POD).kept == ("z",)
+    assert asked == ["y", "z", "z"]
 
 
 def test_plugins_of_one_node_see_each_node_once_and_in_order() -> None:
@@ -176,22 +127,17 @@ def test_plugins_of_one_node_see_each_node_once_and_in_order() -> None:
         seen.append(node.name)
         return NO if int(node.name) % 2 else None
 
-    def number(_state: Any, _pod: Any, node: core.NodeInfo) -> int:
-        return int(node.name)
-
     assert testing.run_filter(Plugin(filter=odd), POD, names).kept == tuple(names[::2])
     assert seen == names
-    scores = testing.run_score(Plugin(score=number), POD, names)
-    assert scores == {name: int(name) for name in names}
+    number = Plugin(score=lambda _, __, node: int(node.name))
+    assert testing.run_score(number, POD, names) == {name: int(name) for name in names}
 
 
 @pytest.mark.parametrize(
     ("first", "second", "called"),
     [
-        pytest.param(FIRST, None, "AB", id="unschedulable goes on"),
-        pytest.param(None, None, "A", id="success ends it"),
-        pytest.param(NEVER, None, "A", id="unresolvable ends it"),
-        pytest.param(FIRST, SECOND, "AB", id="all unschedulable"),
+        *((FIRST, said, "AB") for said in (None, SECOND)),
+        *((said, None, "A") for said in (None, NEVER)),
     ],
 )
 def test_post_filter_runs_until_one_has_an_answer(first: Any, second: Any, called: str) -> None:
@@ -223,9 +169,7 @@ def test_a_pre_score_that_skips_takes_its_score_out() -> None:
         pytest.param([-(2**63), 2**63 - 1], [0, 100], [0, 100], id="of any size before"),
     ],
 )
-def test_scores_are_checked_after_normalize_score(
-    scores: Sequence[int], normalized: Any, expected: Any
-) -> None:
+def test_scores_are_checked_after_normalize(scores: Any, normalized: Any, expected: Any) -> None:
     says = {"score_nodes": scores} | ({} if normalized is None else {"normalize_score": normalized})
     cluster = testing.Cluster(Said("A", [], **says), nodes=["x", "y"], weights={"A": 10})
     points = cluster.prioritize(POD)

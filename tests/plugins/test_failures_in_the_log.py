@@ -3,19 +3,17 @@
 import asyncio
 import logging
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doors.stories import Plugin
 from tests.doors.stories_work import asked_what_pods_lack
+from tests.doors.wire import answers
 
 from kubextend import Status, testing
 
-
-def plugin(name: str = "P", **members: Any) -> type:
-    """Return a plugin class with these methods."""
-    return type(name, (), {"name": name, **members})
+Log = pytest.LogCaptureFixture
 
 
 def raises(*_: Any) -> Any:
@@ -23,23 +21,15 @@ def raises(*_: Any) -> Any:
     raise ValueError(message)
 
 
-def rejects(*_: Any) -> Status:
-    return Status.unschedulable("no")
+def raises_for_bad_pods(_state: Any, pod: Any, *_: Any) -> None:
+    if pod.labels.get("bad"):
+        raises()
 
 
-def nothing(*_: Any) -> None: ...
+rejects, nothing = answers(Status.unschedulable("no")), answers(None)
 
 
-def for_bad_pods(fails: Callable[..., Any], well: Any = None) -> Callable[..., Any]:
-    """Return a method that fails for pods with the label ``bad``, and for others says ``well``."""
-
-    def method(_self: Any, _state: Any, pod: Any, *_: Any) -> Any:
-        return fails() if pod.labels.get("bad") else well
-
-    return method
-
-
-def failures_in(caplog: pytest.LogCaptureFixture) -> list[str]:
+def failures_in(caplog: Log) -> list[str]:
     """Return what the log says of failing plugins, with tracebacks, as any handler writes it."""
     formatter = logging.Formatter()
     return [formatter.format(each) for each in caplog.records if "running " in each.getMessage()]
@@ -49,10 +39,10 @@ def frames_of(text: str) -> list[str]:
     return re.findall(r'File "([^"]+)"', text)
 
 
-def test_a_plugin_that_raises_for_one_pod_has_its_own_frames_in_the_log_once_and_then_a_count(
-    caplog: pytest.LogCaptureFixture,
+def test_a_plugin_that_raises_is_in_the_log_with_its_frames_once_and_then_a_count(
+    caplog: Log,
 ) -> None:
-    cluster = testing.Cluster(plugin(filter=for_bad_pods(raises)))
+    cluster = testing.Cluster(Plugin(filter=raises_for_bad_pods))
     bad = testing.make_pod("bad", labels={"bad": "yes"})
     for _ in range(30):
         assert cluster.schedule(bad).error.endswith("; kubextend's log says how")
@@ -68,10 +58,8 @@ def test_a_plugin_that_raises_for_one_pod_has_its_own_frames_in_the_log_once_and
     assert len(cluster.failures) == 30
 
 
-def test_pods_that_fail_in_turn_by_the_same_error_share_a_line_a_minute(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    cluster = testing.Cluster(plugin(filter=for_bad_pods(raises)))
+def test_pods_that_fail_in_turn_by_the_same_error_share_a_line_a_minute(caplog: Log) -> None:
+    cluster = testing.Cluster(Plugin(filter=raises_for_bad_pods))
     pods = [testing.make_pod(name, uid=name, labels={"bad": "yes"}) for name in ("a", "b")]
     for _ in range(20):
         for pod in pods:
@@ -83,18 +71,16 @@ def test_pods_that_fail_in_turn_by_the_same_error_share_a_line_a_minute(
     assert len(cluster.failures) == 40
 
 
-def test_another_error_another_line_and_another_plugin_have_their_own_frames(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    def fails(_self: Any, _state: Any, pod: Any, *_: Any) -> None:
+def test_another_error_another_line_and_another_plugin_have_their_own_frames(caplog: Log) -> None:
+    def fails(_state: Any, pod: Any, *_: Any) -> None:
         if pod.name == "type":
             raise KeyError(pod.name)
         if pod.name == "line":
             raise ValueError(pod.name)
         raise ValueError(pod.name)
 
-    cluster = testing.Cluster(plugin("P", pre_filter=fails))
-    other = testing.Cluster(plugin("Q", pre_filter=fails))
+    cluster = testing.Cluster(Plugin("P", pre_filter=fails))
+    other = testing.Cluster(Plugin("Q", pre_filter=fails))
     for each, name in ((cluster, "p"), (cluster, "type"), (cluster, "line"), (other, "p")):
         each.schedule(testing.make_pod(name))
     assert [len(frames_of(line)) for line in failures_in(caplog)] == [1, 1, 1, 1]
@@ -102,14 +88,14 @@ def test_another_error_another_line_and_another_plugin_have_their_own_frames(
 
 # How many other kinds of errors come in between, and whether the log then tells of the first again.
 @pytest.mark.parametrize(("others", "again"), [(100, []), (300, [True])])
-def test_kinds_of_errors_that_never_end_are_forgotten_and_then_told_as_new(
-    others: int, again: list[bool], caplog: pytest.LogCaptureFixture
+def test_kinds_of_errors_that_never_end_are_forgotten(
+    others: int, again: list[bool], caplog: Log
 ) -> None:
-    def fails(_self: Any, _state: Any, pod: Any, *_: Any) -> None:
+    def fails(_state: Any, pod: Any, *_: Any) -> None:
         kind = type(f"Error{pod.name}", (Exception,), {})
         raise kind
 
-    cluster = testing.Cluster(plugin(filter=fails), nodes=1)
+    cluster = testing.Cluster(Plugin(filter=fails), nodes=1)
     for number in [*range(1 + others), 0, 0]:
         cluster.filter(testing.make_pod(f"p{number}"))
     told = [line for line in failures_in(caplog) if "Errorp0:" in line]
@@ -120,8 +106,8 @@ def test_kinds_of_errors_that_never_end_are_forgotten_and_then_told_as_new(
 @pytest.mark.parametrize(
     "method", ["reserve", "unreserve", "permit", "pre_bind", "bind", "post_bind", "start", "stop"]
 )
-def test_frames_of_kubextend_and_of_the_event_loop_are_in_no_traceback_of_a_plugin(
-    method: str, kind: str, caplog: pytest.LogCaptureFixture
+def test_no_traceback_has_frames_of_kubextend_or_of_the_loop(
+    method: str, kind: str, caplog: Log
 ) -> None:
     async def raises_async(*_: Any) -> None:
         raises()
@@ -129,7 +115,7 @@ def test_frames_of_kubextend_and_of_the_event_loop_are_in_no_traceback_of_a_plug
     pair = {"reserve": nothing, "unreserve": nothing, "filter": nothing}
     given = {**pair, method: raises if kind == "sync" else raises_async}
     ends = {"pre_bind": rejects} if method == "unreserve" else {}
-    with testing.Cluster(plugin(**{**given, **ends})) as cluster:
+    with testing.Cluster(Plugin(**{**given, **ends})) as cluster:
         cluster.schedule(testing.make_pod("p"))
     [first] = failures_in(caplog)
     assert set(frames_of(first)) == {__file__}
@@ -137,11 +123,9 @@ def test_frames_of_kubextend_and_of_the_event_loop_are_in_no_traceback_of_a_plug
 
 
 @pytest.mark.parametrize("method", ["pre_filter", "post_filter", "pre_score", "score"])
-def test_frames_of_kubextend_are_in_no_traceback_of_a_plugin_that_filters_or_scores(
-    method: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_filtering_and_scoring_leave_no_frames_of_kubextend(method: str, caplog: Log) -> None:
     given = {"filter": rejects if method == "post_filter" else nothing, "score": lambda *_: 0}
-    cluster = testing.Cluster(plugin(**{**given, method: raises}))
+    cluster = testing.Cluster(Plugin(**{**given, method: raises}))
     pod = testing.make_pod("p")
     cluster.filter(pod)
     cluster.prioritize(pod)
@@ -149,22 +133,19 @@ def test_frames_of_kubextend_are_in_no_traceback_of_a_plugin_that_filters_or_sco
     assert frames_of(first) == [__file__]
 
 
-def test_an_unblock_that_raises_is_in_the_log_with_its_own_frames_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    asyncio.run(asked_what_pods_lack(tmp_path, plugin(filter=rejects, unblock=raises), times=3))
+def test_an_unblock_that_raises_is_in_the_log_once(tmp_path: Path, caplog: Log) -> None:
+    made = type("P", (), {"name": "P", "filter": rejects, "unblock": raises})
+    asyncio.run(asked_what_pods_lack(tmp_path, made, times=3))
     told = [line for line in failures_in(caplog) if "unblock" in line]
     assert [bool(frames_of(line)) for line in told] == [True]
     assert set(frames_of(told[0])) == {__file__}
 
 
-def test_a_plugin_that_asks_too_much_of_kubextend_sees_its_own_line_in_the_log(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    def reads_pods(_self: Any, _state: Any, _pod: Any, node: Any) -> None:
+def test_a_plugin_that_asks_too_much_of_kubextend_sees_its_own_line_in_the_log(caplog: Log) -> None:
+    def reads_pods(_state: Any, _pod: Any, node: Any) -> None:
         assert node.pods is not None
 
-    testing.Cluster(plugin(filter=reads_pods)).schedule(testing.make_pod("p"))
+    testing.Cluster(Plugin(filter=reads_pods)).schedule(testing.make_pod("p"))
     [first] = failures_in(caplog)
     assert frames_of(first) == [__file__]
     assert "needs_pods = True" in first

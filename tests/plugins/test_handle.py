@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import Counter, Gauge
 from prometheus_client.core import GaugeMetricFamily
 from tests.doors.stories import Plugin, page_of_metrics
-from tests.doors.wire import Wire
+from tests.doors.wire import Wire, raises
 
 from kubextend import testing
 from kubextend.errors import ConfigError, KubextendError
@@ -31,11 +31,8 @@ def made(plugin: type[Any] = Reads) -> Any:
     return testing.Cluster(plugin).plugins[0]
 
 
-def test_a_plugin_gets_the_informers_that_its_class_declares() -> None:
+def test_a_plugin_gets_the_informers_that_its_class_declares_and_no_other() -> None:
     assert made().handle.informer(CLAIMS).list() == []
-
-
-def test_an_informer_that_the_class_does_not_declare_says_what_to_declare() -> None:
     with pytest.raises(KubextendError) as caught:
         made().handle.informer("services")
     assert str(caught.value) == "add 'services' to informers of Reads: it asks for them"
@@ -47,6 +44,10 @@ def test_an_informer_that_the_class_does_not_declare_says_what_to_declare() -> N
         (CLAIMS, 'is no tuple: informers = ("services",)'),
         (("PVC",), "'PVC' names no resource: write the plural"),
         ((7,), "7 names no resource"),
+        *(
+            ((f"{selector}",), f"{selector!r} names no resource")
+            for selector in ("pods?", "pods?status.phase", "?a=b", "pods?a=b?c=d", "pods?a=b&c")
+        ),
     ],
 )
 def test_what_names_no_resource_is_refused_with_the_plugin(informers: Any, why: str) -> None:
@@ -77,12 +78,11 @@ def test_events_are_about_pods_nodes_and_objects() -> None:
     events.warning(node, "Reason", "Scheduling", "b")
     events.warning(claim, "Reason", "Scheduling", "c")
     about = [event.regarding for event in cluster.events]
-    assert [(each.kind, each.namespace, each.name) for each in about] == [
-        ("Pod", pod.namespace, "p"),
-        ("Node", "", "n"),
-        ("PersistentVolumeClaim", "ml", "c"),
+    assert [(each.kind, each.namespace, each.name, each.uid) for each in about] == [
+        ("Pod", pod.namespace, "p", "u"),
+        ("Node", "", "n", node.uid),
+        ("PersistentVolumeClaim", "ml", "c", "x"),
     ]
-    assert (about[0].uid, about[1].uid, about[2].uid) == ("u", node.uid, "x")
     assert [event.type for event in cluster.events] == ["Normal", "Warning", "Warning"]
 
 
@@ -96,9 +96,7 @@ def test_events_are_about_pods_nodes_and_objects() -> None:
         (None, "", ValueError),
     ],
 )
-def test_an_event_that_the_api_would_refuse_raises(
-    about: Any, reason: str, error: type[Exception]
-) -> None:
+def test_an_event_that_the_api_refuses_raises(about: Any, reason: str, error: Any) -> None:
     pod = make_pod("p")
     with pytest.raises(error):
         made().handle.events.normal(about or pod, reason, "Scheduling", "note")
@@ -135,26 +133,23 @@ def registers(name: str, make: Any) -> Any:
     return type(name, (Plugin,), {"name": name, "__init__": init, "filter": lambda *_: None})
 
 
-class Fails:
-    def collect(self) -> Any:
-        message = "boom"
-        raise RuntimeError(message)
+class Collects:
+    """A collector of metrics with a function of a test."""
+
+    def __init__(self, collect: Any) -> None:
+        self.collect = collect
 
 
-class NoNumber:
-    def collect(self) -> Any:
-        yield GaugeMetricFamily("beds", "Beds.", value="many")  # type: ignore[arg-type]
-
-
-def test_metrics_that_fail_or_clash_are_left_out_and_said_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_metrics_that_fail_or_clash_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    many: Any = "many"
+    fails = Collects(raises(RuntimeError("boom")))
+    no_number = Collects(lambda: [GaugeMetricFamily("beds", "Beds.", value=many)])
     server = Wire(
         registers("First", lambda registry: Counter("pods", "Pods.", registry=registry)),
         registers("Second", lambda registry: Gauge("pods", "Pods.", registry=registry)),
-        registers("Third", lambda registry: registry.register(Fails())),
+        registers("Third", lambda registry: registry.register(fails)),
         registers("Fourth", lambda registry: Gauge("rooms", "Rooms.", registry=registry).set(3)),
-        registers("Fifth", lambda registry: registry.register(NoNumber())),
+        registers("Fifth", lambda registry: registry.register(no_number)),
     )
     for _ in range(2):
         text = page_of_metrics(server)
@@ -163,12 +158,9 @@ def test_metrics_that_fail_or_clash_are_left_out_and_said_once(
     assert 'plugin="Second",profile' not in text
     assert "beds" not in text
     said = "\n".join(record.getMessage() for record in caplog.records)
-    for once in (
-        "plugin Fifth cannot be collected: ValueError",
-        "the metric pods of plugin Second clashes",
-        "plugin Third cannot be collected: RuntimeError('boom')",
-    ):
-        assert said.count(once) == 1
+    assert said.count("plugin Fifth cannot be collected: ValueError") == 1
+    assert said.count("the metric pods of plugin Second clashes") == 1
+    assert said.count("plugin Third cannot be collected: RuntimeError('boom')") == 1
 
 
 def test_a_plugins_metrics_cannot_pass_for_kubextends() -> None:
@@ -178,17 +170,11 @@ def test_a_plugins_metrics_cannot_pass_for_kubextends() -> None:
 
 
 def test_a_binding_has_the_annotations_of_its_own_attempt_with_the_last_values() -> None:
-    class Annotates:
-        name = "Annotates"
+    def reserve(state: CycleState, pod: Any, _node: str) -> None:
+        for key, value in (("example.com/slot", "1"), ("example.com/slot", pod.name), ("zone", "")):
+            state.annotate(pod, key, value)
 
-        def reserve(self, state: CycleState, pod: Any, _node: str) -> None:
-            state.annotate(pod, "example.com/slot", "1")
-            state.annotate(pod, "example.com/slot", pod.name)
-            state.annotate(pod, "zone", "")
-
-        def unreserve(self, *_: Any) -> None: ...
-
-    cluster = testing.Cluster(Annotates)
+    cluster = testing.Cluster(Plugin(reserve=reserve, unreserve=lambda *_: None))
     for name in "pq":
         cluster.schedule(make_pod(name, uid=name))
     assert cluster.bindings.annotations == {

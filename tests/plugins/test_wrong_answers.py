@@ -46,13 +46,10 @@ def orders(plugin: Any) -> object:
 
 
 class Point(NamedTuple):
-    """How a method is brought to answer, and what its failure says.
+    """The name of a point, what may come there, and what makes a plugin answer.
 
     Attributes:
-        name: the extension point in the message.
-        may: what may come.
-        run: makes a plugin answer through this method, and raises what is wrong.
-        besides: the methods that the plugin needs beside it.
+        besides: the methods that the plugin needs as well.
         right: wrong answers of other methods that are right ones here.
         awaited: a coroutine is awaited, so what it brings counts.
     """
@@ -123,9 +120,7 @@ def assert_named(method: str, does: Callable[..., Any], what: str) -> None:
 
 
 @pytest.mark.parametrize(("method", "does", "shown"), CASES)
-def test_a_wrong_answer_is_named_with_what_may_come(
-    method: str, does: Callable[..., Any], shown: str
-) -> None:
+def test_a_wrong_answer_is_named_with_what_may_come(method: str, does: Any, shown: str) -> None:
     if shown == "a coroutine" and POINTS[method].awaited:
         shown = "str 'no'"
     assert_named(method, does, f"answered {shown} where {POINTS[method].may} is expected")
@@ -151,88 +146,63 @@ FOREIGN_INT64: Final[Any] = (
 )
 SECONDS: Final = "an int or a float as the seconds"
 BAD_CODE: Any = "unschedulable"
-# Answers of the right kind that hold something wrong: the method, the answer, what is said.
-INSIDE: dict[str, tuple[str, Any, str]] = {
-    "nodes by name": (
+NUMBER: Any = 2
+NODE: Any = testing.make_node("n")
+NODES_AS_NAMES: Final = PreFilterResult(frozenset([NODE]))
+TEXT: Any = ["no"]
+ALL_NODES: Final = Rejection(core.Mask([True] * 2), NO)
+# Methods, answers of the right kind that hold something wrong, and what is said of them.
+INSIDE: list[tuple[str, Any, str]] = [
+    ("filter_nodes", [Rejection(TEXT, NO)], "list where a Mask in Rejection.nodes is expected"),
+    ("filter_nodes", [Rejection(core.Mask([True] * 3), NO)], "a mask of 3 nodes where there are 2"),
+    (
         "filter_nodes",
-        [Rejection(["n0"], NO)],  # type: ignore[arg-type]
-        "answered list where a Mask in Rejection.nodes is expected",
+        (each for each in [ALL_NODES]),
+        "answered generator where a sequence of Rejection is expected; return the values in a list",
     ),
-    "a code that is a text": ("filter", Status(BAD_CODE, "no"), "a code that is no Code but str"),
-    "a code that is a number": (
-        "bind",
-        Status(2, "no"),  # type: ignore[arg-type]
-        "a code that is no Code but int",
-    ),
-    "a reason that is a list": (
-        "pre_filter",
-        Status(Code.UNSCHEDULABLE, ["no"]),  # type: ignore[arg-type]
-        "a reason that is no text but list",
-    ),
-    "nodes in the place of names": (
-        "pre_filter",
-        PreFilterResult(frozenset([testing.make_node("n")])),  # type: ignore[list-item]
-        "node_names must hold names, found NodeInfo",
-    ),
-    "a score too few": ("score_nodes", [1], "1 scores for 2 nodes"),
-    "scores that are fractions": ("score_nodes", [1.5, 2.0], "TypeError"),
-    "a bool as a score": ("score", True, "answered bool True where an int is expected"),
-    "scores in a table": (
+    ("filter", Status(BAD_CODE, "no"), "a code that is no Code but str"),
+    ("filter", Status.skip(), "a Status SKIP where success or a rejection is expected"),
+    ("filter", Status(Code.WAIT, "why"), "answered a Status WAIT"),
+    ("filter", Status.error("why"), "why"),
+    ("filter", False, "answered bool False where a Status"),
+    ("bind", Status(NUMBER, "no"), "a code that is no Code but int"),
+    ("pre_filter", Status(Code.UNSCHEDULABLE, TEXT), "a reason that is no text but list"),
+    ("pre_filter", NODES_AS_NAMES, "node_names must hold names, found NodeInfo"),
+    ("pre_filter", Status(Code.WAIT, "why"), "why"),
+    ("pre_filter", Status.pending("why"), "why"),
+    ("post_filter", Status.error("broken"), "broken"),
+    ("pre_score", NO, "a Status UNSCHEDULABLE (no) where success or Skip is expected"),
+    ("score", True, "answered bool True where an int is expected"),
+    ("score_nodes", [1], "1 scores for 2 nodes"),
+    ("score_nodes", [1.5, 2.0], "TypeError"),
+    (
         "score_nodes",
         memoryview(bytes(16)).cast("q", (2, 1)),
         "an array with the shape [2, 1] where one int64 for each node is expected",
     ),
-    "scores from another machine": (
+    (
         "normalize_score",
         memoryview((FOREIGN_INT64 * 2)()),
         "int64 in the byte order of another machine where one int64 for each node is expected",
     ),
-    "a mask too long": (
-        "filter_nodes",
-        [Rejection(core.Mask([True] * 3), NO)],
-        "a mask of 3 nodes where there are 2",
-    ),
-    "rejections one by one": (
-        "filter_nodes",
-        (each for each in [Rejection(core.Mask([True] * 2), NO)]),
-        "answered generator where a sequence of Rejection is expected; return the values in a list",
-    ),
-    "Skip of a filter": (
-        "filter",
-        Status.skip(),
-        "answered a Status SKIP where success or a rejection is expected",
-    ),
-    "Wait of a filter": ("filter", Status(Code.WAIT, "why"), "answered a Status WAIT"),
-    "an error of a filter": ("filter", Status.error("why"), "why"),
-    "Wait of PreFilter": ("pre_filter", Status(Code.WAIT, "why"), "why"),
-    "Pending of PreFilter": ("pre_filter", Status.pending("why"), "why"),
-    "an error of PostFilter": ("post_filter", Status.error("broken"), "broken"),
-    "a rejection of PreScore": (
-        "pre_score",
-        Status.unschedulable("full"),
-        "answered a Status UNSCHEDULABLE (full) where success or Skip is expected",
-    ),
-    "no status of a filter": ("filter", False, "answered bool False where a Status"),
-    "a wait in words": ("permit", (Status.wait(), "30"), f"answered str '30' where {SECONDS}"),
-    "a wait of True": ("permit", (Status.wait(), True), f"answered bool True where {SECONDS}"),
-    "a wait of a timedelta": (
+    ("permit", (Status.wait(), "30"), f"answered str '30' where {SECONDS}"),
+    ("permit", (Status.wait(), True), f"answered bool True where {SECONDS}"),
+    (
         "permit",
         (Status.wait(), timedelta(minutes=1)),
         f"timedelta where {SECONDS} of (Status, seconds) is expected; write total_seconds()",
     ),
-}
+]
 
 
-@pytest.mark.parametrize(("method", "answer", "what"), INSIDE.values(), ids=INSIDE)
+@pytest.mark.parametrize(("method", "answer", "what"), INSIDE)
 def test_what_is_wrong_within_an_answer_is_named(method: str, answer: Any, what: str) -> None:
     assert_named(method, lambda *_: answer, what)
 
 
 def test_normalize_score_is_not_blamed_for_scores_that_are_none() -> None:
-    plugin = Plugin(
-        "Wrong", score=lambda *_: None, normalize_score=lambda _state, _pod, of: core.normalize(of)
-    )
+    normalize = lambda _state, _pod, of: core.normalize(of)  # noqa: E731
     with pytest.raises(
         PluginError, match="Score plugin: TypeError: answered NoneType where an int"
     ):
-        scores(plugin)
+        scores(Plugin("Wrong", score=lambda *_: None, normalize_score=normalize))
