@@ -1,4 +1,4 @@
-"""PrioritySort and QOSSort: the order of two pods, both ways round."""
+"""PrioritySort and QOSSort, and the order of a queue as the author of its plugin tries it."""
 
 import itertools
 from typing import Any
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.doors.stories import pod_of
 
 from kubextend import testing
+from kubextend.errors import PluginError
 from kubextend.framework import QueuedPodInfo
 from kubextend.plugins import PrioritySort, QOSSort
 
@@ -34,9 +35,7 @@ def queued(priority: int | None, qos: str, timestamp: float) -> QueuedPodInfo:
         ((None, "Burstable", 1.0), (0, "Burstable", 2.0)),
     ],
 )
-def test_priority_goes_before_everything_and_time_comes_last(
-    plugin: PrioritySort | QOSSort, first: Key, second: Key
-) -> None:
+def test_priority_goes_first_and_time_comes_last(plugin: Any, first: Key, second: Key) -> None:
     a, b = queued(*first), queued(*second)
     assert plugin.less(a, b) is True
     assert plugin.less(b, a) is False
@@ -83,9 +82,8 @@ def test_the_queue_goes_by_the_sorted_keys(keys: list[Key]) -> None:
     manifests = []
     for number, (priority, qos, second) in enumerate(keys):
         at = f"2030-01-01T00:00:0{second:.0f}Z"
-        manifest: dict[str, Any] = testing.pod_manifest(
-            f"p{number:02}", priority=priority, creation_timestamp=at
-        )
+        fields: dict[str, Any] = {"priority": priority, "creation_timestamp": at}
+        manifest: dict[str, Any] = testing.pod_manifest(f"p{number:02}", **fields)
         manifest["status"]["qosClass"] = qos
         manifests.append(manifest)
     ranked = sorted(
@@ -95,31 +93,39 @@ def test_the_queue_goes_by_the_sorted_keys(keys: list[Key]) -> None:
     assert testing.queue_order(QOSSort, manifests) == [f"p{at:02}" for at in ranked]
 
 
+TWO = {"cpu": "1", "memory": "1Gi"}
+
+
 @pytest.mark.parametrize(
     ("resources", "qos"),
     [
         ({}, "BestEffort"),
         ({"requests": {"cpu": "1"}}, "Burstable"),
-        ({"limits": {"cpu": "1", "memory": "1Gi"}}, "Burstable"),
-        (
-            {
-                "requests": {"cpu": "1", "memory": "1Gi"},
-                "limits": {"cpu": "1000m", "memory": "1024Mi"},
-            },
-            "Guaranteed",
-        ),
+        ({"limits": TWO}, "Burstable"),
+        ({"requests": TWO, "limits": {"cpu": "1000m", "memory": "1024Mi"}}, "Guaranteed"),
     ],
 )
-def test_a_class_that_the_api_did_not_set_is_worked_out(
-    resources: dict[str, Any], qos: str
-) -> None:
+def test_a_class_that_the_api_did_not_set_is_derived(resources: dict[str, Any], qos: str) -> None:
     containers = [{"name": "main", "resources": resources}]
     assert testing.make_pod(containers=containers).qos_class == qos
     assert testing.make_pod(resources=resources, containers=[{"name": "main"}]).qos_class == qos
 
 
-def test_both_keep_the_rules_of_the_framework() -> None:
-    testing.conformance(QOSSort)
-    broken = testing.violations(PrioritySort)
-    # Ours has kube-scheduler's name on purpose: it is the same order.
-    assert [violation.rule for violation in broken] == ["has a name of its own"]
+class ByLabel:
+    name = "ByLabel"
+
+    def less(self, a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
+        return a.pod.labels["turn"] < b.pod.labels["turn"]
+
+
+def test_pods_come_out_in_the_plugins_order_and_equal_ones_as_they_came() -> None:
+    # Pods of any scheduler and manifests are taken.
+    waiting: list[Any] = [
+        make(name, labels={"turn": turn}, scheduler_name=f"of-{name}")
+        for make in (testing.make_pod, testing.pod_manifest)
+        for name, turn in {"c": "2", "b": "1", "a": "2", "d": "0"}.items()
+    ]
+    assert testing.queue_order(ByLabel, waiting) == [*"ddbbcaca"]
+    assert testing.queue_order(ByLabel(), []) == []
+    with pytest.raises(PluginError, match=r"ByLabel.*queueSort.*KeyError: 'turn'"):
+        testing.queue_order(ByLabel, [testing.make_pod("a"), testing.make_pod("b")])

@@ -3,15 +3,17 @@
 import gc
 import logging
 import weakref
-from contextlib import suppress
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from tests.doors.stories import Plugin
+from tests.doors.wire import answers, raises
 
 from kubextend import core, testing
 from kubextend.errors import ConfigError, PluginError
-from kubextend.framework import CycleState, Handle, Rejection, Scores, Status
+from kubextend.framework import CycleState, Handle, Scores, Status
 
 IN_LOG = "; kubextend's log says how"
 NODES = {"a": {"disk": "ssd"}, "b": {"disk": "hdd"}, "c": {}}
@@ -76,20 +78,14 @@ class Room:
         return Status.success()
 
 
-class Fails:
-    name = "Fails"
-
-    def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> Status | None:
-        message = f"no {node.name}"
-        raise LookupError(message)
-
-    def score(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> int:
-        return 101
-
-    def reserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
-        raise LookupError(node_name)
-
-    def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None: ...
+NO_NODES = Plugin(
+    "Fails",
+    filter=raises(LookupError("node")),
+    score=answers(101),
+    reserve=raises(LookupError("room")),
+    unreserve=answers(None),
+)
+RESERVES = Plugin("Fails", reserve=raises(LookupError("room")), unreserve=answers(None))
 
 
 def test_filter_tells_kept_nodes_from_rejected_and_unresolvable_ones() -> None:
@@ -130,28 +126,27 @@ def test_preempt_drops_the_candidates_that_filter_rejects() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "point", "cause"),
+    ("call", "plugin", "point", "cause"),
     [
-        (testing.run_filter, "Filter", LookupError),
-        (testing.run_score, "Score", ValueError),
-        (testing.run_binding_cycle, "Reserve", LookupError),
+        (testing.run_filter, NO_NODES, "Filter", LookupError),
+        (testing.run_score, NO_NODES, "Score", ValueError),
+        (testing.run_binding_cycle, RESERVES, "Reserve", LookupError),
     ],
 )
-def test_a_plugin_that_fails_alone_raises_with_its_cause(
-    call: Any, point: str, cause: type[Exception]
+def test_a_plugin_that_fails_alone_raises_with_its_cause_and_leaves_nothing_at_the_log(
+    call: Any, plugin: Plugin, point: str, cause: type[Exception]
 ) -> None:
-    class Reserves:
-        name = "Fails"
-        reserve, unreserve = Fails.reserve, Fails.unreserve
-
+    logger = logging.getLogger("kubextend")
+    before = list(logger.handlers)
     with pytest.raises(PluginError) as caught:
-        call(Reserves if point == "Reserve" else Fails, testing.make_pod())
+        call(plugin, testing.make_pod())
     assert (caught.value.plugin, caught.value.extension_point) == ("Fails", point)
     assert isinstance(caught.value.__cause__, cause)
+    assert logger.handlers == before
 
 
 def test_a_plugin_that_fails_in_a_cluster_is_an_error_of_the_outcome_and_a_failure() -> None:
-    cluster = testing.Cluster(Fails)
+    cluster = testing.Cluster(NO_NODES)
     outcome = cluster.schedule(testing.make_pod())
     assert outcome == testing.Outcome(error=f'Filter plugin "Fails" failed{IN_LOG}')
     [failure] = cluster.failures
@@ -159,15 +154,6 @@ def test_a_plugin_that_fails_in_a_cluster_is_an_error_of_the_outcome_and_a_failu
     bound = cluster.bind(testing.make_pod("other"), "node-0")
     assert bound == testing.Outcome(error='Reserve plugin "Fails" failed')
     assert [each.extension_point for each in cluster.failures] == ["Filter", "Reserve"]
-
-
-@pytest.mark.parametrize("plugin", [WaitingWrites, Fails])
-def test_a_call_leaves_nothing_at_the_log(plugin: type) -> None:
-    logger = logging.getLogger("kubextend")
-    before = list(logger.handlers)
-    with suppress(PluginError):
-        testing.run_score(plugin, testing.make_pod())
-    assert logger.handlers == before
 
 
 def test_a_bound_pod_takes_its_room_from_then_on_until_it_is_deleted() -> None:
@@ -223,23 +209,16 @@ def test_permit_holds_a_pod_for_as_long_as_it_says_and_filter_repeats_why() -> N
     assert cluster.schedule(pod).waiting == ("Room",)
 
 
-def test_a_held_pod_that_is_deleted_gives_up_what_it_reserved() -> None:
-    cluster = testing.Cluster(Room, nodes=1)
-    pod = testing.make_pod(labels={"wait": "30"})
-    cluster.schedule(pod)
-    cluster.delete(pod)
-    assert cluster.outcome(pod) == testing.Outcome(error="the pod is deleted")
-    assert cluster.plugins[0].steps[-1] == "unreserve pod on node-0"
-    assert cluster.schedule(testing.make_pod("next")).node == "node-0"
-
-
-def test_a_held_pod_is_not_bound_to_a_node_that_is_deleted() -> None:
-    cluster = testing.Cluster(Room, nodes=["a"])
-    pod = testing.make_pod(labels={"wait": "30"})
-    cluster.schedule(pod)
-    cluster.delete(testing.make_node("a"))
-    assert "deleted" in cluster.outcome(pod).error
-    assert cluster.schedule(testing.make_pod("next")) == testing.Outcome()
+def test_a_held_pod_gives_up_what_it_reserved_where_it_or_its_node_is_deleted() -> None:
+    for gone in ("pod", "node"):
+        cluster = testing.Cluster(Room, nodes=["a"])
+        pod = testing.make_pod(labels={"wait": "30"})
+        cluster.schedule(pod)
+        cluster.delete(pod if gone == "pod" else testing.make_node("a"))
+        assert "deleted" in cluster.outcome(pod).error
+        assert cluster.plugins[0].steps[-1] == "unreserve pod on a"
+        following = cluster.schedule(testing.make_pod("next"))
+        assert following == testing.Outcome("a" if gone == "pod" else None)
 
 
 def test_a_cluster_that_nobody_needs_gives_up_what_held_pods_reserved() -> None:
@@ -260,50 +239,36 @@ def test_the_binding_cycle_of_one_plugin_is_one_call() -> None:
 
 
 def test_a_changed_reason_is_told_later_as_in_a_server() -> None:
-    class Changes:
-        name = "Changes"
-
-        def __init__(self) -> None:
-            self.reason = "first"
-
-        def filter_nodes(
-            self, state: CycleState, pod: core.Pod, nodes: core.Nodes
-        ) -> list[Rejection]:
-            return [Rejection(nodes.everything(), Status.unschedulable(self.reason))]
-
-    cluster = testing.Cluster(Changes, nodes=1)
+    reasons = ["first"]
+    cluster = testing.Cluster(Plugin(filter=lambda *_: Status.unschedulable(reasons[-1])), nodes=1)
     pod = testing.make_pod()
     assert cluster.filter(pod).rejected == {"node-0": "first"}
-    cluster.plugins[0].reason = "second"
+    reasons.append("second")
     assert cluster.filter(pod).rejected == {"node-0": "first"}
     cluster.advance(60)
     assert cluster.filter(pod).rejected == {"node-0": "second"}
 
 
-class Counts:
-    """Asks for pods in the ways there are, and does not say that it needs them."""
-
-    name = "Lp"
-
-    def __init__(self, handle: Handle) -> None:
-        self.handle = handle
-
-    def ask(self, way: str) -> object:
-        match way:
-            case "pods":
-                return self.handle.pods()
-            case "pending":
-                return self.handle.pending_pods()
-            case "labelled":
-                return self.handle.labelled_pods("default", "app", "a")
-        return self.handle.assumed_pods()
+# The ways to ask for pods.
+ASKS: dict[str, Callable[[Handle, core.NodeInfo], object]] = {
+    "pods": lambda handle, _: handle.pods(),
+    "pending": lambda handle, _: handle.pending_pods(),
+    "labelled": lambda handle, _: handle.labelled_pods("default", "app", "a"),
+    "assumed": lambda handle, _: handle.assumed_pods(),
+    "node": lambda _, node: node.pods,
+}
 
 
-@pytest.mark.parametrize("way", ["pods", "pending", "labelled", "assumed", "node"])
+@pytest.mark.parametrize("way", ASKS)
 def test_who_asks_for_pods_without_saying_so_is_told_what_to_set(way: str) -> None:
-    class Asks(Counts):
+    class Asks:
+        name = "Lp"
+
+        def __init__(self, handle: Handle) -> None:
+            self.handle = handle
+
         def filter(self, _state: CycleState, _pod: core.Pod, node: core.NodeInfo) -> None:
-            _ = node.pods if way == "node" else self.ask(way)
+            ASKS[way](self.handle, node)
 
     class Declares(Asks):
         needs_pods = True
@@ -311,21 +276,8 @@ def test_who_asks_for_pods_without_saying_so_is_told_what_to_set(way: str) -> No
     with pytest.raises(PluginError, match="set needs_pods = True on Lp: it asks for pods"):
         testing.run_filter(Asks, testing.make_pod())
     assert testing.run_filter(Declares, testing.make_pod()).kept
-
-
-def test_a_plugin_that_says_so_lends_its_pods_to_no_other() -> None:
-    class Asks(Counts):
-        def filter(self, _state: CycleState, _pod: core.Pod, node: core.NodeInfo) -> None:
-            _ = node.pods
-
-    class Other:
-        name = "Other"
-        needs_pods = True
-
-        def filter(self, _state: CycleState, _pod: core.Pod, _node: core.NodeInfo) -> None:
-            pass
-
-    cluster = testing.Cluster(Other, Asks)
+    # A plugin that says so lends its pods to no other.
+    cluster = testing.Cluster(Plugin(filter=answers(None), needs_pods=True), Asks)
     cluster.filter(testing.make_pod())
     assert "set needs_pods = True on Lp" in str(cluster.failures[0])
 

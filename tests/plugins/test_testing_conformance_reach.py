@@ -1,21 +1,15 @@
 """conformance tells an author which methods nothing reached, and takes what reaches them."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.doors.wire import answers, raises
 
 from kubextend import Status, testing
 
 pytestmark = pytest.mark.slow
-
-
-def raises(*_: Any) -> Any:
-    message = "bad"
-    raise ValueError(message)
-
-
-def nothing(*_: Any) -> None: ...
 
 
 class Gpus:
@@ -49,9 +43,9 @@ def test_conformance_says_which_method_was_never_called_and_takes_what_reaches_i
         testing.conformance(Gpus)
     reached_by = "pass pods= and nodes= that pass it"
     never = f"was never called: pre_filter rejected every generated pod; {reached_by}"
-    assert f"filter {never}" in str(caught.value)
-    assert f"score {never}" in str(caught.value)
-    assert f"reserve {never}" in str(caught.value)
+    assert all(
+        f"{method} {never}" in str(caught.value) for method in ("filter", "score", "reserve")
+    )
     with pytest.raises(AssertionError) as caught:
         testing.conformance(Gpus, pods=[TEAM])
     never = f"was never called: filter rejected every given pod; {reached_by}"
@@ -60,46 +54,37 @@ def test_conformance_says_which_method_was_never_called_and_takes_what_reaches_i
     testing.conformance(Gpus, pods=[TEAM], nodes=[PLAIN, GPU])
 
 
-def differing(**members: Any) -> type:
-    return type("Gpus", (Gpus,), members)
+def rejecting(why: Callable[..., str]) -> Callable[..., Status]:
+    """Return a method that rejects for a reason with the names of pod and node."""
+    return lambda *given: Status.unschedulable(
+        why(given[2].name, getattr(given[3], "name", given[3]))
+    )
 
 
-FAULTS: dict[str, tuple[type, str]] = {
-    "a filter that raises": (differing(filter=raises), "ValueError: bad"),
-    "a score that raises": (differing(score=raises), "ValueError: bad"),
-    "a normalize_score that raises": (differing(normalize_score=raises), "ValueError: bad"),
-    "a permit that raises": (differing(permit=raises), "permit: ValueError: bad"),
-    "a post_filter that raises": (differing(post_filter=raises), "PostFilter plugin: ValueError"),
-    "a pre_score that raises": (differing(pre_score=raises), "PreScore plugin: ValueError"),
-    "a pre_bind that raises": (differing(pre_bind=raises), "pre_bind: ValueError: bad"),
-    "an unblock that raises": (differing(unblock=raises), "unblock: ValueError: bad"),
-    "an unblock without a text": (differing(unblock=nothing), "unblock answers a text: None"),
-    "a reason with the node's name": (
-        differing(filter=lambda *given: Status.unschedulable(f"{given[3].name} has no GPU")),
-        "names the node or the pod",
-    ),
-    "a reason with the pod's name": (
-        differing(filter=lambda *given: Status.unschedulable(f"no GPU for {given[2].name}")),
-        "names the node or the pod",
-    ),
-    "a reason of permit with the node's name": (
-        differing(permit=lambda *given: Status.unschedulable(f"{given[3]} is full")),
-        "names the node or the pod",
-    ),
-    "a pre_score that skips": (
-        differing(pre_score=lambda *_: Status.skip()),
-        "score was never called: pre_score skipped every given pod",
-    ),
-    "a pre_filter that skips": (
-        differing(pre_filter=lambda *_: Status.skip()),
-        "filter was never called: pre_filter skipped every given pod",
-    ),
-}
+SKIPS, BAD = answers(Status.skip()), raises(ValueError("bad"))
+NAMES = "names the node or the pod"
+# Methods with a fault, and what is said of it.
+FAULTS: list[tuple[dict[str, Any], str]] = [
+    ({"filter": BAD}, "ValueError: bad"),
+    ({"score": BAD}, "ValueError: bad"),
+    ({"normalize_score": BAD}, "ValueError: bad"),
+    ({"permit": BAD}, "permit: ValueError: bad"),
+    ({"post_filter": BAD}, "PostFilter plugin: ValueError"),
+    ({"pre_score": BAD}, "PreScore plugin: ValueError"),
+    ({"pre_bind": BAD}, "pre_bind: ValueError: bad"),
+    ({"unblock": BAD}, "unblock: ValueError: bad"),
+    ({"unblock": answers(None)}, "unblock answers a text: None"),
+    ({"filter": rejecting(lambda _, node: f"{node} has no GPU")}, NAMES),
+    ({"filter": rejecting(lambda pod, _: f"no GPU for {pod}")}, NAMES),
+    ({"permit": rejecting(lambda _, node: f"{node} is full")}, NAMES),
+    ({"pre_score": SKIPS}, "score was never called: pre_score skipped every given pod"),
+    ({"pre_filter": SKIPS}, "filter was never called: pre_filter skipped every given pod"),
+]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_conformance_finds_a_fault_in_every_method_that_given_pods_reach(fault: str) -> None:
-    faulty, what = FAULTS[fault]
+@pytest.mark.parametrize(("methods", "what"), FAULTS)
+def test_conformance_finds_a_fault_in_every_method_that_pods_reach(methods: Any, what: str) -> None:
+    faulty = type("Gpus", (Gpus,), methods)
     with pytest.raises(AssertionError, match=re.escape(what)):
         testing.conformance(faulty, pods=[TEAM], nodes=[PLAIN, GPU], cases=6)
 
@@ -123,9 +108,8 @@ class ReadsItsObject:
         return None if found else Status.unresolvable("closed")
 
     def filter(self, _state: Any, _pod: Any, node: Any) -> Status | None:
-        return (
-            None if "friend" in [pod.name for pod in node.pods] else Status.unschedulable("alone")
-        )
+        found = "friend" in [pod.name for pod in node.pods]
+        return None if found else Status.unschedulable("alone")
 
     def permit(self, *_: Any) -> None: ...
 

@@ -54,17 +54,8 @@ def test_a_plugin_reads_the_objects_that_the_test_puts_and_speaks_to_the_test() 
     assert cluster.bindings.annotations == {pod.uid: {"example.com/groups": "1"}}
     cluster.remove(GROUPS, group("g", 2))
     assert cluster.filter(pod).kept == ()
-    changes = cluster.plugins[0].changes
-    assert [(before is None, now is None) for before, now in changes] == [
-        (True, False),
-        (False, True),
-    ]
-
-
-def test_a_plugin_is_told_at_once_of_the_objects_that_exist() -> None:
-    cluster = testing.Cluster(Quota, objects={GROUPS: [group("g", 2), group("h", 3)]})
-    told = [(before, now["metadata"]["name"]) for before, now in cluster.plugins[0].changes]
-    assert told == [(None, "g"), (None, "h")]
+    (came, _), (_, gone) = cluster.plugins[0].changes
+    assert (came, gone) == (None, None)
 
 
 def test_a_plugin_is_told_of_objects_when_its_start_has_ended() -> None:
@@ -97,13 +88,19 @@ def test_a_plugin_is_told_of_objects_when_its_start_has_ended() -> None:
         assert [now["metadata"]["name"] for _, now in plugin.changes[2:4]] == ["g", "h"]
 
 
-def test_what_a_function_of_on_change_raises_about_an_object_that_exists_ends_the_test() -> None:
+def test_what_a_handler_of_changes_raises_about_an_object_ends_the_test_and_plugins() -> None:
+    calls: list[str] = []
+
     class Fails(Quota):
         def __init__(self, handle: Handle) -> None:
             handle.informer(GROUPS).on_change(lambda _, now: now["status"] if now else None)
 
     class FailsLater(Fails):
-        def start(self) -> None: ...
+        def start(self) -> None:
+            calls.append("start")
+
+        def stop(self) -> None:
+            calls.append("stop")
 
     objects = {GROUPS: [group("g", 2)]}
     what = "the handler of changes of .*: KeyError: 'status'"
@@ -111,6 +108,7 @@ def test_what_a_function_of_on_change_raises_about_an_object_that_exists_ends_th
         testing.Cluster(Fails, objects=objects)
     with pytest.raises(PluginError, match=what), testing.Cluster(FailsLater, objects=objects):
         pytest.fail("the plugins have started")
+    assert calls == ["start", "stop"]
 
 
 def test_plugins_with_a_start_and_without_are_told_each_in_its_time() -> None:
@@ -123,32 +121,12 @@ def test_plugins_with_a_start_and_without_are_told_each_in_its_time() -> None:
 
     cluster = testing.Cluster(Quota, Starts, objects={GROUPS: [group("g", 2)]})
     quota, starts = cluster.plugins
-    assert (len(quota.changes), len(starts.changes)) == (1, 0)
+    [(before, now)] = quota.changes
+    assert (before, now["metadata"]["name"], starts.changes) == (None, "g", [])
     cluster.filter(testing.make_pod("p"))
     assert starts.changes == []
     with cluster:
         assert (len(quota.changes), len(starts.changes)) == (1, 1)
-
-
-def test_plugins_are_stopped_though_a_function_of_on_change_raises() -> None:
-    calls: list[str] = []
-
-    class Fails(Quota):
-        def __init__(self, handle: Handle) -> None:
-            handle.informer(GROUPS).on_change(lambda _, now: now["status"] if now else None)
-
-        def start(self) -> None:
-            calls.append("start")
-
-        def stop(self) -> None:
-            calls.append("stop")
-
-    with (
-        pytest.raises(PluginError, match="KeyError"),
-        testing.Cluster(Fails, objects={GROUPS: [group("g", 2)]}),
-    ):
-        pytest.fail("the plugins have started")
-    assert calls == ["start", "stop"]
 
 
 class OpensTogether:

@@ -1,9 +1,9 @@
 """Plugins read pods and details at each point; an error names a declaration that is missing."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.doors.stories import Plugin
 
 from kubextend import core, testing
 from kubextend.framework import CycleState, Handle, Rejection, Status
@@ -13,14 +13,12 @@ UNTIL = "example.com/maintenance"
 WEB = {"app": "web"}
 NODES: Any = []
 PODS: Any = []
-SPREAD = [
-    {
-        "maxSkew": 1,
-        "topologyKey": ZONE,
-        "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": WEB},
-    }
-]
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": ZONE,
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": WEB},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -50,24 +48,15 @@ class Spread:
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
 
-    def filter_nodes(
-        self, state: CycleState, pod: core.Pod, nodes: core.Nodes
-    ) -> Sequence[Rejection]:
+    def filter_nodes(self, state: Any, pod: core.Pod, nodes: core.Nodes) -> list[Rejection]:
         everything = self._handle.snapshot(state)
         assert everything is not None
         said = []
         for hard in pod.topology_spread_constraints:
-            counts = everything.pods.count_by(
-                hard.topology_key,
-                nodes,
-                hard.selector,
-                namespaces=[pod.namespace],
-                terminating=False,
-                among=everything,
-            )
-            in_all = everything.pods.count_by(
-                hard.topology_key, everything, hard.selector, namespaces=[pod.namespace]
-            )
+            counting: Any = {"namespaces": [pod.namespace], "terminating": False}
+            key, count_by = hard.topology_key, everything.pods.count_by
+            counts = count_by(key, nodes, hard.selector, among=everything, **counting)
+            in_all = count_by(key, everything, hard.selector, **counting)
             least = min((count for count in in_all if count >= 0), default=0)
             full = core.Mask(count < 0 or count + 1 - least > hard.max_skew for count in counts)
             said.append(Rejection(full, Status.unschedulable("topology is skewed")))
@@ -76,7 +65,7 @@ class Spread:
 
 def test_a_zone_is_full_by_all_nodes_of_the_cluster_and_not_by_those_of_the_request() -> None:
     cluster = testing.Cluster(Spread, nodes=NODES, pods=PODS)
-    pod = testing.make_pod("new", labels=WEB, topologySpreadConstraints=SPREAD)
+    pod = testing.make_pod("new", labels=WEB, topologySpreadConstraints=[SPREAD])
     assert cluster.filter(pod).kept == ("b1",)
     # kube-scheduler's own filters may have left one node.
     assert cluster.filter(pod, ["a1"]).kept == ()
@@ -108,9 +97,7 @@ class Everywhere:
         self._look("pre_filter", pod, nodes)
         assert state.asked_for_pods is False
 
-    def filter_nodes(
-        self, state: CycleState, pod: core.Pod, nodes: core.Nodes
-    ) -> Sequence[Rejection]:
+    def filter_nodes(self, state: Any, pod: core.Pod, nodes: core.Nodes) -> list[Rejection]:
         assert state.asked_for_pods is True
         self._look("filter_nodes", pod, nodes)
         return []
@@ -133,39 +120,28 @@ def test_pods_and_details_are_there_at_each_point_that_gets_all_nodes() -> None:
 
 
 def test_a_filter_of_all_nodes_sees_a_preemption_without_the_victims() -> None:
-    class Alone:
-        name = "Alone"
-        needs_pods = True
+    def alone(_state: CycleState, _pod: core.Pod, nodes: core.Nodes) -> list[Rejection]:
+        taken = core.Mask(bool(node.pods) for node in nodes)
+        return [Rejection(taken, Status.unschedulable("taken"))]
 
-        def filter_nodes(
-            self, state: CycleState, pod: core.Pod, nodes: core.Nodes
-        ) -> Sequence[Rejection]:
-            taken = core.Mask(bool(node.pods) for node in nodes)
-            return [Rejection(taken, Status.unschedulable("taken"))]
-
-    cluster = testing.Cluster(Alone, nodes=NODES, pods=PODS)
+    plugin = Plugin("Alone", needs_pods=True, filter_nodes=alone)
+    cluster = testing.Cluster(plugin, nodes=NODES, pods=PODS)
     pod = testing.make_pod("new")
     assert cluster.filter(pod).kept == ("none",)
-    [uid] = [each.uid for each in PODS if each.name == "p1"]
-    assert cluster.preempt(pod, {"a1": [uid], "b1": [uid]}) == {"a1": [uid]}
+    victim = [PODS[0].uid]
+    assert cluster.preempt(pod, {"a1": victim, "b1": victim}) == {"a1": victim}
 
 
 def test_a_filter_of_all_nodes_that_reads_all_pods_judges_each_candidate_alone() -> None:
-    class AtMostTwo:
-        name = "AtMostTwo"
-        needs_pods = True
+    def at_most_two(_state: CycleState, _pod: core.Pod, nodes: core.Nodes) -> list[Rejection]:
+        said = nodes.everything() if len(nodes.pods) > 2 else nodes.nothing()
+        return [Rejection(said, Status.unschedulable("the cluster is full"))]
 
-        def filter_nodes(
-            self, state: CycleState, pod: core.Pod, nodes: core.Nodes
-        ) -> Sequence[Rejection]:
-            full = len(nodes.pods) > 2
-            said = nodes.everything() if full else nodes.nothing()
-            return [Rejection(said, Status.unschedulable("the cluster is full"))]
-
-    cluster = testing.Cluster(AtMostTwo, nodes=NODES, pods=PODS)
-    uid = {each.name: each.uid for each in PODS}
-    victims = {"a1": [uid["p1"]], "a2": [uid["p2"]], "b1": [uid["p3"], uid["other"]]}
-    assert cluster.preempt(testing.make_pod("new"), victims) == {"b1": victims["b1"]}
+    plugin = Plugin("AtMostTwo", needs_pods=True, filter_nodes=at_most_two)
+    cluster = testing.Cluster(plugin, nodes=NODES, pods=PODS)
+    p1, p2, p3, other = (each.uid for each in PODS)
+    victims = {"a1": [p1], "a2": [p2], "b1": [p3, other]}
+    assert cluster.preempt(testing.make_pod("new"), victims) == {"b1": [p3, other]}
 
 
 @pytest.mark.parametrize(
@@ -183,15 +159,8 @@ def test_a_filter_of_all_nodes_that_reads_all_pods_judges_each_candidate_alone()
 def test_a_plugin_that_declares_nothing_fails_with_the_declaration_to_add(
     point: str, reads: Any, declaration: str
 ) -> None:
-    def method(state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Any:
-        reads(pod, nodes)
-
-    class Forgot:
-        name = "Forgot"
-
-    plugin: Any = Forgot()
-    setattr(plugin, point, method)
-    cluster = testing.Cluster(plugin, nodes=NODES, pods=PODS)
+    methods: Any = {point: lambda _, pod, nodes: reads(pod, nodes)}
+    cluster = testing.Cluster(Plugin("Forgot", **methods), nodes=NODES, pods=PODS)
     (cluster.prioritize if point == "score_nodes" else cluster.filter)(testing.make_pod())
     [failure] = cluster.failures
     assert failure.plugin == "Forgot"

@@ -1,4 +1,4 @@
-"""Whole stories in a cluster: gangs, profiles of a configuration, start and stop, slow plugins."""
+"""Stories in a cluster: plugins that count, profiles of a configuration, starts, slow plugins."""
 
 import asyncio
 import gc
@@ -6,49 +6,14 @@ import threading
 from typing import Any
 
 import pytest
-from tests.doors.stories import configuration, longest_call
+from tests.doors import command_line
+from tests.doors.stories import WAIT, Plugin, configuration, longest_call, stop_here
+from tests.doors.wire import answers
 
 from kubextend import core, testing
 from kubextend.config import ExtenderConfiguration
 from kubextend.errors import ConfigError, KubextendError
 from kubextend.framework import CycleState, Handle, Status
-from kubextend.plugins import Coscheduling
-
-GANG = {
-    "scheduling.x-k8s.io/pod-group": "g",
-    "pod-group.scheduling.sigs.k8s.io/min-available": "3",
-}
-
-
-def member(name: str) -> core.Pod:
-    return testing.make_pod(name, labels=GANG)
-
-
-def test_the_last_member_of_a_gang_lets_all_members_go() -> None:
-    pods = [member(name) for name in "abc"]
-    cluster = testing.Cluster(Coscheduling, pods=pods)
-    assert cluster.schedule(pods[0]).waiting == ("Coscheduling",)
-    cluster.advance(20)
-    assert cluster.schedule(pods[1]).waiting == ("Coscheduling",)
-    assert cluster.schedule(pods[2]).node == "node-0"
-    assert [cluster.outcome(pod).node for pod in pods] == ["node-0"] * 3
-
-
-def test_a_gang_that_stays_incomplete_gives_up_together() -> None:
-    pods = [member(name) for name in "abc"]
-    cluster = testing.Cluster(
-        Coscheduling, pods=pods, args={"Coscheduling": {"permitWaitingTimeSeconds": 30}}
-    )
-    cluster.schedule(pods[0])
-    cluster.advance(20)
-    cluster.schedule(pods[1])
-    cluster.advance(9)
-    assert cluster.outcome(pods[0]).waiting == ("Coscheduling",)
-    cluster.advance(1)
-    assert [cluster.outcome(pod).answered for pod in pods[:2]] == [True, True]
-    assert "timeout after waiting 30s" in cluster.outcome(pods[0]).error
-    assert cluster.outcome(pods[1]).error
-    assert cluster.bindings.nodes == {}
 
 
 class OnePod:
@@ -79,21 +44,21 @@ class OnePodInFilter(OnePod):
         return self.verdict(state, pod)
 
 
-class HoldsInPermit:
-    name = "HoldsInPermit"
-
-    async def permit(self, *_: object) -> tuple[Status, float]:
-        return Status.wait(), 60.0
+async def takes_long(*_: object) -> None:
+    await asyncio.sleep(20)
 
 
+HOLDS = {
+    "permit": Plugin("Holds", permit=answers(WAIT)),
+    "reserve": Plugin("Holds", reserve=takes_long, unreserve=answers(None)),
+    "pre_bind": Plugin("Holds", pre_bind=takes_long),
+}
 COUNTING = [OnePodInPreFilter, OnePodInFilter]
 
 
 @pytest.mark.parametrize("kind", COUNTING)
 @pytest.mark.parametrize("group", [None, {"podGroupName": "g"}])
-def test_of_two_pods_that_are_decided_before_either_is_bound_one_is_bound(
-    kind: type[OnePod], group: object
-) -> None:
+def test_of_two_pods_decided_before_either_is_bound_one_is_bound(kind: Any, group: object) -> None:
     more = {} if group is None else {"schedulingGroup": group}
     pods = [testing.make_pod(name, requests={"cpu": "1"}, **more) for name in "ab"]
     cluster = testing.Cluster(kind, nodes=["n", "m"], pods=pods)
@@ -106,56 +71,28 @@ def test_of_two_pods_that_are_decided_before_either_is_bound_one_is_bound(
 
 
 @pytest.mark.parametrize("kind", COUNTING)
-def test_a_pod_is_not_rejected_because_of_itself(kind: type[OnePod]) -> None:
+@pytest.mark.parametrize("holds", HOLDS)
+def test_a_pod_is_not_rejected_because_of_itself_during_its_bind(
+    kind: type[OnePod], holds: str
+) -> None:
     """A new kube-scheduler asks while the bind request of the one before it is still open."""
     pod = testing.make_pod("a", requests={"cpu": "1"})
-    cluster = testing.Cluster(kind, HoldsInPermit, nodes=["n", "m"], pods=[pod])
-    assert cluster.filter(pod).kept == ("n", "m")
-    assert cluster.bind(pod, "n").waiting == ("HoldsInPermit",)
-    assert cluster.filter(pod).kept == ("n", "m")
-    assert cluster.preempt(pod, {"n": [], "m": []}) == {"n": [], "m": []}
-    other = testing.make_pod("b", requests={"cpu": "1"})
-    assert not cluster.filter(other).kept
-
-
-class HoldsInReserve:
-    name = "HoldsInReserve"
-
-    async def reserve(self, *_: object) -> None:
-        await asyncio.sleep(20)
-
-    async def unreserve(self, *_: object) -> None:
-        pass
-
-
-class HoldsInPreBind:
-    name = "HoldsInPreBind"
-
-    async def pre_bind(self, *_: object) -> None:
-        await asyncio.sleep(20)
-
-
-@pytest.mark.parametrize("kind", COUNTING)
-@pytest.mark.parametrize("holds", [HoldsInReserve, HoldsInPreBind])
-def test_a_pod_is_not_rejected_because_of_itself_while_its_bind_goes_on(
-    kind: type[OnePod], holds: Any
-) -> None:
-    pod = testing.make_pod("a", requests={"cpu": "1"})
-    cluster = testing.Cluster(kind, holds, nodes=["n", "m"], pods=[pod])
+    cluster = testing.Cluster(kind, HOLDS[holds], nodes=["n", "m"], pods=[pod])
     assert cluster.filter(pod).kept == ("n", "m")
     assert not cluster.bind(pod, "n").answered
     assert cluster.filter(pod).kept == ("n", "m")
     assert cluster.preempt(pod, {"n": [], "m": []}) == {"n": [], "m": []}
+    assert not cluster.filter(testing.make_pod("b", requests={"cpu": "1"})).kept
 
 
 @pytest.mark.parametrize("kind", COUNTING)
 def test_a_member_of_a_pod_group_is_not_rejected_because_of_itself(kind: type[OnePod]) -> None:
     more = {"schedulingGroup": {"podGroupName": "g"}}
     pod, other = (testing.make_pod(name, requests={"cpu": "1"}, **more) for name in "ab")
-    cluster = testing.Cluster(kind, HoldsInPermit, nodes=["n", "m"], pods=[pod, other])
+    cluster = testing.Cluster(kind, HOLDS["permit"], nodes=["n", "m"], pods=[pod, other])
     # A member is offered one node.
     (place,) = cluster.filter(pod).kept
-    assert cluster.bind(pod, place).waiting == ("HoldsInPermit",)
+    assert cluster.bind(pod, place).waiting == ("Holds",)
     assert len(cluster.filter(pod).kept) == 1
     assert not cluster.filter(other).kept
 
@@ -174,7 +111,7 @@ class CountsInScore(OnePodInFilter):
 
 def test_score_counts_the_pods_that_are_on_nodes_when_it_runs() -> None:
     held, other = (testing.make_pod(name, requests={"cpu": "1"}) for name in "ab")
-    cluster = testing.Cluster(CountsInScore, HoldsInPermit, nodes=["n", "m"], pods=[held])
+    cluster = testing.Cluster(CountsInScore, HOLDS["permit"], nodes=["n", "m"], pods=[held])
     cluster.bind(held, "n")
     # Filter leaves out the pod that it judges; prioritize comes later, when all count.
     assert cluster.filter(held).kept == ("n", "m")
@@ -205,28 +142,24 @@ class Prefers:
         return 100 if node.label("fast") else 0
 
 
-def two_profiles() -> ExtenderConfiguration:
-    def profile(name: str, plugin: str, **more: Any) -> dict[str, Any]:
-        plugins = {"multiPoint": {"enabled": [{"name": plugin}]}}
-        return {"schedulerName": name, "plugins": plugins, **more}
+def of_scheduler(*names: str) -> list[core.Pod]:
+    return [testing.make_pod(name, scheduler_name=name) for name in names]
 
-    lenient = {"pluginConfig": [{"name": "Zone", "failurePolicy": "Ignore"}]}
-    tree = {
-        "profiles": [
-            profile("strict", "Zone"),
-            profile("lenient", "Zone", **lenient),
-            profile("fast", "Prefers"),
-        ],
-    }
-    return configuration(tree, Zone, Prefers)
+
+def profiles() -> ExtenderConfiguration:
+    ignores = {"pluginConfig": [{"name": "Zone", "failurePolicy": "Ignore"}]}
+    tree = [
+        command_line.profile("strict", multiPoint="Zone"),
+        command_line.profile("lenient", multiPoint="Zone") | ignores,
+        command_line.profile("fast", multiPoint="Prefers"),
+    ]
+    return configuration({"profiles": tree}, Zone, Prefers)
 
 
 def test_each_pod_of_a_configuration_meets_the_plugins_of_its_profile() -> None:
     nodes = {"n1": {"zone": "b"}, "n2": {"zone": "a"}, "n3": {"fast": "yes"}}
-    cluster = testing.Cluster(two_profiles(), nodes=nodes)
-    strict, fast, other = (
-        testing.make_pod(name, scheduler_name=name) for name in ("strict", "fast", "other")
-    )
+    cluster = testing.Cluster(profiles(), nodes=nodes)
+    strict, fast, other = of_scheduler("strict", "fast", "other")
     elsewhere = {"n1": "another zone", "n3": "another zone"}
     assert cluster.schedule(strict) == testing.Outcome("n2", rejected=elsewhere)
     assert cluster.schedule(fast).node == "n3"
@@ -236,12 +169,10 @@ def test_each_pod_of_a_configuration_meets_the_plugins_of_its_profile() -> None:
 
 
 def test_a_plugin_with_failure_policy_ignore_fails_without_an_error() -> None:
-    cluster = testing.Cluster(two_profiles(), nodes={"n1": {"zone": "b"}})
+    cluster = testing.Cluster(profiles(), nodes={"n1": {"zone": "b"}})
     for plugin in cluster.plugins[:2]:
         plugin.broken = True
-    lenient, strict = (
-        testing.make_pod(name, scheduler_name=name) for name in ("lenient", "strict")
-    )
+    lenient, strict = of_scheduler("lenient", "strict")
     assert cluster.schedule(lenient) == testing.Outcome("n1")
     assert "failed" in cluster.schedule(strict).error
     assert [type(failure.__cause__) for failure in cluster.failures] == [LookupError] * 2
@@ -249,23 +180,18 @@ def test_a_plugin_with_failure_policy_ignore_fails_without_an_error() -> None:
 
 def test_a_configuration_is_given_alone() -> None:
     with pytest.raises(ValueError, match="give it alone"):
-        testing.Cluster(two_profiles(), Zone)
+        testing.Cluster(profiles(), Zone)
     with pytest.raises(ValueError, match="give it alone"):
-        testing.Cluster(two_profiles(), weights={"Zone": 2})
+        testing.Cluster(profiles(), weights={"Zone": 2})
 
 
 def test_what_a_configuration_file_refuses_a_cluster_refuses() -> None:
-    class Wants:
-        name = "Wants"
-
-        def __init__(self, args: Any) -> None: ...
-
-        def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> None: ...
-
+    methods = {"__init__": lambda self, args: None, "filter": answers(None)}
+    wants = type("Wants", (), {"name": "Wants", **methods})
     with pytest.raises(ConfigError, match="Zone takes no arguments"):
         testing.Cluster(Zone, args={"Zone": {"zone": "a"}})
     with pytest.raises(KubextendError, match='plugin "Wants" cannot be made'):
-        testing.Cluster(Wants)
+        testing.Cluster(wants)
     with pytest.raises(KeyError, match="services"):
         testing.Cluster(Zone, objects={"services": [{"metadata": {"name": "x"}}]})
 
@@ -324,18 +250,13 @@ def test_a_start_that_fails_is_repeated_and_nobody_is_asked_meanwhile(kind: type
         assert [failure.extension_point for failure in cluster.failures] == ["Start", "Start"]
 
 
+PAIR = ("reserve", "unreserve")
+
+
 def test_the_end_of_a_with_statement_ends_what_permit_holds() -> None:
-    class Holds(Works):
-        def reserve(self, *_: object) -> None:
-            self.steps.append("reserve")
-
-        def unreserve(self, *_: object) -> None:
-            self.steps.append("unreserve")
-
-        def permit(self, *_: object) -> tuple[Status, float]:
-            return Status.wait(), 60.0
-
-    with testing.Cluster(Holds, nodes=1) as cluster:
+    methods = {each: lambda self, *_, each=each: self.steps.append(each) for each in PAIR}
+    holds = type("Holds", (Works,), {**methods, "permit": answers(WAIT)})
+    with testing.Cluster(holds, nodes=1) as cluster:
         pod = testing.make_pod()
         assert cluster.schedule(pod).waiting == ("Works",)
     assert cluster.plugins[0].steps == ["start", "filter", "reserve", "unreserve", "stop"]
@@ -377,13 +298,7 @@ def test_an_async_method_that_takes_longer_than_a_bind_may_is_given_up() -> None
 def test_a_method_that_never_returns_ends_the_test() -> None:
     done = threading.Event()
 
-    class Hangs:
-        name = "Hangs"
-
-        def pre_bind(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
-            done.wait(60)
-
-    cluster = testing.Cluster(Hangs)
+    cluster = testing.Cluster(Plugin(pre_bind=lambda *_: stop_here(done)))
     pod = testing.make_pod()
     with longest_call(0.01), pytest.raises(TimeoutError, match=r"not returned for 0\.01 s"):
         cluster.schedule(pod)
