@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.doors import command_line
 from tests.doors.stories import (
     ABC,
     DENIED,
@@ -72,9 +73,7 @@ PRE_FILTER: list[tuple[str, Sequence[Manifest], Manifest, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("watched", "asked", "reason"),
-    [case[1:] for case in PRE_FILTER],
-    ids=[case[0] for case in PRE_FILTER],
+    ("watched", "asked", "reason"), [pytest.param(*case, id=name) for name, *case in PRE_FILTER]
 )
 def test_pre_filter_and_the_queue_reject_a_pod_of_a_group_that_is_too_small(
     watched: Sequence[Manifest], asked: Manifest, reason: str
@@ -90,8 +89,8 @@ def test_pre_filter_and_the_queue_reject_a_pod_of_a_group_that_is_too_small(
 
 def with_queue(gate: str, *, sorts: bool = True) -> Any:
     """A configuration whose queue has this gate; without a plugin that sorts there is no queue."""
-    queue_sort = {"queueSort": {"enabled": [{"name": "PrioritySort"}] if sorts else []}}
-    profile = {"schedulerName": "default-scheduler", "plugins": queue_sort}
+    sorted_by = ["PrioritySort"] if sorts else []
+    profile = command_line.profile("default-scheduler", queueSort=sorted_by)
     return configuration({"queue": {"gate": gate}, "profiles": [profile]}, PrioritySort)
 
 
@@ -105,17 +104,14 @@ def with_queue(gate: str, *, sorts: bool = True) -> Any:
         pytest.param(gated("example.com/turn"), False, TOO_FEW, id="there is no queue"),
     ],
 )
-def test_a_pod_that_waits_in_the_queue_counts_as_there(
-    third: Manifest, sorts: bool, reason: str
-) -> None:
+def test_a_pod_in_the_queue_counts_as_there(third: Manifest, sorts: bool, reason: str) -> None:
     gang = Gang(A, B, third, queue=with_queue("example.com/turn", sorts=sorts))
     assert gang.pre_filter(A) == reason
 
 
 def test_a_gang_leaves_the_queue_as_soon_as_it_may_be_whole() -> None:
-    first, second, third = (
-        member(name) | {"spec": {"schedulingGates": [{"name": QUEUE}]}} for name in "abc"
-    )
+    gates = {"spec": {"schedulingGates": [{"name": QUEUE}]}}
+    first, second, third = (each | gates for each in ABC)
     gang = Gang(first, queue=with_queue(QUEUE))
     assert [gang.pre_enqueue(each) for each in (first, second)] == [TOO_FEW] * 2
     gang.watch(first, second)
@@ -127,12 +123,13 @@ def test_a_gang_leaves_the_queue_as_soon_as_it_may_be_whole() -> None:
     assert gang.pre_enqueue(first) == TOO_FEW, "one of them is gone"
 
 
-def test_a_large_gang_is_listed_once_in_a_while_and_not_for_each_of_its_pods() -> None:
-    pods = [member(f"p{number}", minimum="1001") for number in range(1000)]
-    gang = Gang(*pods)
+@pytest.mark.parametrize("beside", [(), (ended("Succeeded"),), (ended("Failed"),)])
+def test_a_large_gang_is_listed_once_in_a_while_and_not_for_each_of_its_pods(beside: Any) -> None:
+    pods = [member(f"p{number}", minimum="2000") for number in range(1000)]
+    gang = Gang(*beside, *pods)
     assert {gang.pre_enqueue(each) for each in pods} == {TOO_FEW}
     assert {gang.pre_filter(each) for each in pods} == {TOO_FEW}
-    assert gang.lists == 2
+    assert gang.lists <= 2
     pods = [member(f"p{number}", minimum="100") for number in range(100)]
     gang = Gang(*pods)
     gang.bind(*pods)
@@ -140,11 +137,15 @@ def test_a_large_gang_is_listed_once_in_a_while_and_not_for_each_of_its_pods() -
     assert gang.lists <= 4
 
 
+def grouped(name: str, **spec: str) -> Manifest:
+    """A member that is in a PodGroup of kube-scheduler as well."""
+    return member(name) | {"spec": {"schedulingGroup": {"podGroupName": "theirs"}, **spec}}
+
+
 def test_a_pod_with_a_pod_group_is_left_to_kube_scheduler_which_is_said_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    theirs = member("a") | {"spec": {"schedulingGroup": {"podGroupName": "theirs"}}}
-    gang = Gang()
+    gang, theirs = Gang(), grouped("a")
     assert gang.pre_enqueue(theirs) == gang.pre_filter(theirs) == ""
     assert gang.fits_nowhere(theirs) == "the pod belongs to no pod group"
     assert gang.bind(theirs) == ["bound"]
@@ -154,12 +155,9 @@ def test_a_pod_with_a_pod_group_is_left_to_kube_scheduler_which_is_said_once(
 
 
 def test_pods_with_a_pod_group_count_for_a_gang_of_labels_once_they_run() -> None:
-    def theirs(**spec: str) -> list[Manifest]:
-        group = {"schedulingGroup": {"podGroupName": "theirs"}}
-        return [member(name) | {"spec": {**group, **spec}} for name in "ab"]
-
-    assert Gang(*theirs()).pre_filter(C) == TOO_FEW
-    assert Gang(*theirs(nodeName="n")).pre_filter(C) == ""
+    assert Gang(grouped("a"), grouped("b")).pre_filter(C) == TOO_FEW
+    run = [grouped(name, nodeName="n") for name in "ab"]
+    assert Gang(*run).pre_filter(C) == ""
 
 
 def test_label_and_minimum_may_have_other_names() -> None:
@@ -170,28 +168,16 @@ def test_label_and_minimum_may_have_other_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "args",
+    ("name", "value"),
     [
-        {"permitWaitingTimeSeconds": 0},
-        {"permitWaitingTimeSeconds": 901},
-        {"podGroupBackoffSeconds": -1},
-        {"podGroupBackoffSeconds": 10},
-        {"podGroupLabel": ""},
-        {"minMember": 3},
+        *(("permitWaitingTimeSeconds", seconds) for seconds in (0, 901)),
+        *(("podGroupBackoffSeconds", seconds) for seconds in (-1, 10)),
+        *(("podGroupLabel", ""), ("minMember", 3)),
     ],
 )
-def test_args_that_cannot_be_meant_are_refused(args: dict[str, Any]) -> None:
+def test_args_that_cannot_be_meant_are_refused(name: str, value: Any) -> None:
     with pytest.raises(ConfigError):
-        testing.Cluster(Coscheduling, args={"Coscheduling": args})
-
-
-def test_the_first_two_of_three_wait_and_the_third_lets_all_in() -> None:
-    gang = Gang(*ABC)
-    assert gang.bind(A, B) == [HELD] * 2
-    assert gang.bound == []
-    assert gang.bind(C) == ["bound"]
-    assert gang.states(A, B) == ["bound"] * 2
-    assert not [call for call in gang.other.calls if call.startswith("unreserve")]
+        testing.Cluster(Coscheduling, args={"Coscheduling": {name: value}})
 
 
 def test_a_pod_that_needs_no_others_does_not_wait() -> None:
@@ -208,6 +194,7 @@ def test_two_groups_wait_each_for_its_own() -> None:
     assert gang.states(g1, h1) == ["bound", HELD]
     assert gang.bind(h2) == ["bound"]
     assert gang.states(h1) == ["bound"]
+    assert not [call for call in gang.other.calls if call.startswith("unreserve")]
 
 
 def test_with_room_for_two_all_time_out_and_give_up_what_they_reserved() -> None:
@@ -224,21 +211,14 @@ def test_with_room_for_two_all_time_out_and_give_up_what_they_reserved() -> None
 
 def test_when_one_is_rejected_all_are_and_the_group_is_denied_for_a_moment() -> None:
     gang = Gang(*ABC)
-    gang.bind(A, B)
-    gang.reject(A)
-    assert gang.states(A, B) == ["no", GIVEN_UP]
-    assert gang.pre_filter(C) == DENIED
-    gang.advance(3)
-    assert gang.pre_filter(C) == ""
-
-
-def test_each_round_of_a_gang_is_rejected_together() -> None:
-    gang = Gang(*ABC)
-    for fails, stays in ((A, B), (B, A), (A, B)):
+    for (fails, stays), seconds in zip(((A, B), (B, A), (A, B)), (3, 6, 12), strict=True):
         assert gang.bind(A, B) == [HELD] * 2
         gang.reject(fails)
-        assert gang.states(stays) == [GIVEN_UP]
-        gang.advance(100)
+        assert gang.states(fails, stays) == ["no", GIVEN_UP]
+        gang.advance(seconds - 1)
+        assert gang.pre_filter(C) == DENIED
+        gang.advance(1)
+        assert gang.pre_filter(C) == ""
 
 
 @pytest.mark.parametrize(
@@ -269,11 +249,12 @@ def nominated(of: Manifest) -> Manifest:
     ("other", "stays"),
     [
         (nominated(C), True),
-        (nominated(member("c", group="h")), False),
-        (nominated(member("c", namespace="another")), False),
-        (nominated(member("c", deletionTimestamp=GONE)), False),
-        (nominated(C | {"spec": {"schedulerName": "another"}}), False),
         (C, False),
+        (nominated(C | {"spec": THEIRS}), False),
+        *(
+            (nominated(member("c", **odd)), False)
+            for odd in ({"group": "h"}, {"namespace": "web"}, {"deletionTimestamp": GONE})
+        ),
     ],
 )
 def test_a_group_for_which_kube_scheduler_evicts_pods_stays(other: Manifest, stays: bool) -> None:
@@ -329,15 +310,8 @@ def test_a_group_of_which_no_pod_is_held_has_no_backoff_for_post_filter() -> Non
     gang.advance(1)
     assert gang.states(A) == ["bound"]
     assert gang.pre_filter(B) == ""
-
-
-def test_a_group_that_cannot_be_counted_a_second_after_post_filter_stays() -> None:
-    gang = Gang(*ABC)
-    gang.bind(A)
-    gang.fits_nowhere(C)
-    gang.watch(*ABC, unlabelled())
-    gang.advance(1)
-    assert gang.states(A) == [HELD]
+    gang.bind(B, C)
+    assert gang.states(*ABC) == ["bound"] * 3
 
 
 def test_a_large_pod_stops_the_gangs_of_its_namespace_alone_until_it_is_gone() -> None:
@@ -347,14 +321,18 @@ def test_a_large_pod_stops_the_gangs_of_its_namespace_alone_until_it_is_gone() -
     assert gang.pre_enqueue(others[0]) == ""
     assert gang.bind(*others)[1:] == ["bound"]
     gang.watch(*ABC, *others)
-    assert gang.pre_filter(A) == gang.pre_enqueue(A) == ""
+    assert gang.pre_filter(B) == gang.pre_enqueue(A) == ""
+    gang.bind(B)
+    assert gang.woken == ["a"]
 
 
 def test_a_group_waits_on_while_its_pods_cannot_be_listed() -> None:
     gang = Gang(*ABC)
     assert gang.bind(A, B) == [HELD] * 2
+    assert gang.fits_nowhere(C) == GIVEN_UP
     gang.watch(unlabelled(), *ABC)
     gang.advance(1)
+    assert gang.states(A, B) == [HELD] * 2
     assert gang.fits_nowhere(C) == UNLISTED
     assert gang.bind(C) == [UNLISTED]
     assert gang.states(A, B) == [HELD] * 2
@@ -364,17 +342,7 @@ def test_a_group_waits_on_while_its_pods_cannot_be_listed() -> None:
     assert gang.bound == ["a", "b", "c"]
 
 
-def test_a_pod_turned_away_for_one_without_labels_is_activated_when_that_one_is_gone() -> None:
-    gang = Gang(unlabelled(), *ABC)
-    assert gang.pre_filter(A) == UNLISTED
-    gang.watch(*ABC)
-    gang.bind(B)
-    assert gang.woken == ["a"]
-
-
-def test_a_pod_that_another_plugin_may_still_refuse_to_reserve_does_not_complete_its_group() -> (
-    None
-):
+def test_a_pod_that_another_plugin_may_still_refuse_does_not_complete_its_group() -> None:
     gang = Gang(*ABC, says={"reserve b": Status.unschedulable("over quota")})
     gang.other.close("reserve b")
     assert gang.bind(A, B) == [HELD, "busy"]
@@ -411,15 +379,6 @@ def test_a_pod_that_is_being_deleted_does_not_complete_its_group() -> None:
     gang.bind(pods[0])
     gang.watch(running[0], member("y", minimum="4", node="n", deletionTimestamp=GONE), *pods)
     assert gang.bind(pods[1]) == [HELD]
-
-
-def test_a_pod_that_a_person_lets_in_leaves_nothing_behind() -> None:
-    gang = Gang(*ABC)
-    gang.bind(A)
-    gang.allow(A, "Coscheduling")
-    assert gang.states(A) == ["bound"]
-    gang.bind(B, C)
-    assert gang.states(*ABC) == ["bound"] * 3
 
 
 def test_a_group_that_runs_is_not_denied_because_a_pod_beyond_its_minimum_failed() -> None:

@@ -1,19 +1,10 @@
 """A gang's rounds: whom Coscheduling wakes, backoffs, and gangs that another plugin holds too."""
 
 import itertools
+from typing import Any
 
 import pytest
-from tests.doors.stories import (
-    ABC,
-    DENIED,
-    GIVEN_UP,
-    HELD,
-    TOO_FEW,
-    Gang,
-    Manifest,
-    member,
-    parked,
-)
+from tests.doors.stories import ABC, DENIED, GIVEN_UP, HELD, TOO_FEW, Gang, member, parked
 
 from kubextend import Status
 
@@ -80,22 +71,6 @@ def test_a_pod_that_the_watch_shows_late_is_woken(late_s: int) -> None:
 
 
 def test_a_large_group_is_woken_over_ten_seconds() -> None:
-    pods = [member(f"p{number}", minimum="2000") for number in range(2000)]
-    gang = Gang(pods[0], podGroupBackoffSeconds=0)
-    assert {gang.pre_filter(each) for each in pods[:1999]} == {TOO_FEW}
-    gang.watch(*pods)
-    assert gang.pre_filter(pods[1999]) == ""
-    gang.bind(pods[1999])
-    woken = [len(gang.woken)]
-    for _ in range(25):
-        gang.advance(1)
-        woken.append(len(gang.woken))
-    assert woken[0] == 200
-    assert max(after - before for before, after in itertools.pairwise(woken)) <= 200
-    assert woken[-1] == 1999
-
-
-def test_of_a_group_of_five_thousand_all_are_woken() -> None:
     names = [f"p{number:04}" for number in range(5000)]
     last = member("last", minimum="5001")
     gang = Gang(*(member(name, minimum="5001") for name in names), last)
@@ -107,9 +82,12 @@ def test_of_a_group_of_five_thousand_all_are_woken() -> None:
     gang.advance(5)
     assert gang.woken == ["p0000"]
     gang.bind(last)
-    gang.advance(40)
-    woken = gang.woken[1:]
-    assert len(woken) == len(set(woken)) == 5000
+    woken = [len(gang.woken)]
+    for _ in range(25):
+        gang.advance(1)
+        woken.append(len(gang.woken))
+    assert max(after - before for before, after in itertools.pairwise(woken)) <= 500
+    assert len(gang.woken[1:]) == len(set(gang.woken[1:])) == 5000
 
 
 def name_groups(gang: Gang, number: int) -> None:
@@ -202,15 +180,6 @@ def test_a_group_that_was_rejected_meanwhile_is_not_rejected_again_for_post_filt
 # Another Permit plugin beside Coscheduling.
 
 
-def test_a_pod_that_another_permit_plugin_keeps_busy_is_let_in_as_well() -> None:
-    gang = Gang(*ABC)
-    gang.other.close("permit a")
-    assert gang.bind(A, B, C) == ["busy", "bound", "bound"]
-    gang.open("permit a")
-    gang.advance(1)
-    assert gang.states(A) == ["bound"]
-
-
 @pytest.mark.parametrize("how", ["another is rejected", "another fits nowhere"])
 def test_a_pod_that_another_permit_plugin_keeps_busy_is_sent_back_as_well(how: str) -> None:
     gang = Gang(*ABC)
@@ -251,9 +220,7 @@ def test_a_surplus_pod_that_fails_takes_no_allowed_pod_of_a_complete_group_with_
 
 
 @pytest.mark.parametrize("busy", [False, True])
-def test_a_failed_pod_of_a_group_that_is_complete_without_it_frees_the_held_pods(
-    busy: bool,
-) -> None:
+def test_a_failed_pod_of_a_group_that_is_complete_without_it_frees_held_pods(busy: bool) -> None:
     """Another scheduler placed the pods that were missing."""
     gang = Gang(*ABC, says={"reserve d": REFUSED})
     if busy:
@@ -271,9 +238,7 @@ def test_a_failed_pod_of_a_group_that_is_complete_without_it_frees_the_held_pods
 
 
 @pytest.mark.parametrize(("fails", "stays"), [(A, B), (B, A)])
-def test_a_failed_pod_takes_those_with_it_that_another_permit_plugin_holds(
-    fails: Manifest, stays: Manifest
-) -> None:
+def test_a_failed_pod_takes_those_that_another_permit_plugin_holds(fails: Any, stays: Any) -> None:
     """Coscheduling has allowed all pods, and the other plugin holds them."""
     gang = Gang(*ABC, says=APPROVE_ALL)
     assert gang.bind(A, B) == [BOTH] * 2
@@ -286,9 +251,7 @@ def test_a_failed_pod_takes_those_with_it_that_another_permit_plugin_holds(
 
 
 @pytest.mark.parametrize("answer", [Status.success(), WAIT])
-def test_a_failed_pod_takes_one_with_it_about_which_another_permit_plugin_is_asked(
-    answer: object,
-) -> None:
+def test_a_failed_pod_takes_one_with_it_that_another_permit_plugin_judges(answer: object) -> None:
     gang = Gang(*ABC, says=APPROVE_ALL | {"permit c": answer})
     gang.other.close("permit c")
     gang.bind(*ABC)
@@ -348,9 +311,7 @@ def test_a_pod_of_the_last_round_whose_unreserve_ends_late_rejects_nobody() -> N
     assert gang.states(pods["late"], pods["third"]) == [GIVEN_UP, APPROVAL]
 
 
-def test_a_pod_refused_by_a_slow_permit_plugin_after_its_group_was_complete_has_no_backoff() -> (
-    None
-):
+def test_a_pod_refused_by_a_slow_permit_plugin_after_its_group_was_complete_is_tried() -> None:
     """Coscheduling has allowed the pod, and nobody holds it yet."""
     gang = Gang(*ABC, says=APPROVE_ALL | {"permit a": REFUSED})
     gang.other.close("permit a")
@@ -358,11 +319,3 @@ def test_a_pod_refused_by_a_slow_permit_plugin_after_its_group_was_complete_has_
     gang.open("permit a")
     assert gang.states(*ABC) == ["no", GIVEN_UP, GIVEN_UP]
     assert gang.pre_filter(A) == ""
-
-
-def test_two_hundred_pods_wait_and_all_are_let_in() -> None:
-    pods = [member(f"p{number}", minimum="201") for number in range(201)]
-    gang = Gang(*pods)
-    assert set(gang.bind(*pods[:200])) == {HELD}
-    gang.bind(pods[200])
-    assert len(gang.bound) == 201

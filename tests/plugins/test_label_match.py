@@ -1,14 +1,14 @@
 """LabelMatch: rules from its arguments, and arguments that hold none."""
 
-import json
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from tests.doors import command_line
+from tests.doors.stories import configuration
 
-from kubextend import config, testing
+from kubextend import testing
 from kubextend.errors import ConfigError
-from kubextend.plugins import IN_TREE, LabelMatch
+from kubextend.plugins import LabelMatch
 
 NODES = {"spot": {"capacity": "spot"}, "fast": {"disk": "nvme"}, "plain": {}}
 NO_SPOT = {"podSelector": "team=ml", "nodeSelector": "capacity!=spot", "reason": "node is spot"}
@@ -38,26 +38,17 @@ def test_scores_may_add_up_to_100_and_no_more() -> None:
 
     scores = testing.run_score(LabelMatch, testing.make_pod(), NODES, args=with_anywhere(30))
     assert scores["fast"] == 100
-    with pytest.raises(ValidationError, match="101"):
-        LabelMatch.Args.model_validate_json(json.dumps(with_anywhere(31)))
+    with pytest.raises(ConfigError, match="101"):
+        testing.Cluster(LabelMatch, args={"LabelMatch": with_anywhere(31)})
 
 
-@pytest.mark.parametrize("given", [{}, {"filters": []}, {"filters": [], "scores": []}])
-def test_without_a_rule_it_is_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match="does nothing"):
-        LabelMatch.Args.model_validate_json(json.dumps(given))
-
-
-@pytest.mark.parametrize("entries", [[], [{"name": "LabelMatch", "args": {}}]])
+@pytest.mark.parametrize(
+    "entries", [[], *([{"name": "LabelMatch", "args": args}] for args in ({}, {"filters": []}))]
+)
 def test_a_configuration_that_gives_it_no_rule_is_refused(entries: list[Any]) -> None:
-    enabled: Any = {"multiPoint": {"enabled": [{"name": "LabelMatch"}]}}
-    document: Any = {
-        "apiVersion": "kubextend.dev/v1alpha1",
-        "kind": "ExtenderConfiguration",
-        "profiles": [{"plugins": enabled, "pluginConfig": entries}],
-    }
+    profile = command_line.profile(multiPoint="LabelMatch") | {"pluginConfig": entries}
     with pytest.raises(ConfigError) as caught:
-        config.parse(document, known=IN_TREE)
+        configuration({"profiles": [profile]})
     [issue] = caught.value.issues
     assert issue.path.startswith("profiles[0].pluginConfig")
     assert "does nothing" in issue.message

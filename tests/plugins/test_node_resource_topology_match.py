@@ -26,44 +26,39 @@ def zone(number: int, costs: Mapping[int, int] | None = None, **available: str) 
 
 
 def topology(*zones: Mapping[str, Any], scope: str = "container", **attributes: str) -> Any:
-    named = {
-        "topologyManagerPolicy": "single-numa-node",
-        "topologyManagerScope": scope,
-        **attributes,
-    }
-    return {
-        "metadata": {"name": "node"},
-        "attributes": [{"name": name, "value": value} for name, value in named.items()],
-        "zones": list(zones),
-    }
+    default = {"topologyManagerPolicy": "single-numa-node", "topologyManagerScope": scope}
+    named = [{"name": name, "value": value} for name, value in (default | attributes).items()]
+    return {"metadata": {"name": "n0"}, "attributes": named, "zones": list(zones)}
 
 
-def world(*found: Any, **args: Any) -> testing.Cluster:
-    node = testing.node_manifest("node", allocatable=ROOM)
+def world(*found: Any, rooms: Sequence[Mapping[str, str]] = (ROOM,), **args: Any) -> Any:
+    """Return a cluster of as many nodes as objects, at least one: n0, n1 and so on."""
     name = NodeResourceTopologyMatch.name
+    many = rooms if len(rooms) > 1 else [ROOM] * max(len(found), 1)
+    nodes = [testing.node_manifest(f"n{at}", allocatable=room) for at, room in enumerate(many)]
+    objects = [each | {"metadata": {"name": f"n{at}"}} for at, each in enumerate(found)]
     # With a weight of ten, the answer is the score.
-    made = testing.Cluster(
-        NodeResourceTopologyMatch, nodes=[node], args={name: args}, weights={name: 10}
+    return testing.Cluster(
+        NodeResourceTopologyMatch,
+        nodes=nodes,
+        objects={TOPOLOGIES: objects},
+        args={name: args},
+        weights={name: 10},
     )
-    for each in found:
-        made.put(TOPOLOGIES, each)
-    return made
 
 
 def guaranteed(*containers: Mapping[str, str]) -> Any:
-    resources: Sequence[Any] = [
-        {"name": f"c{at}", "resources": {"requests": each, "limits": each}}
-        for at, each in enumerate(containers)
-    ]
-    return testing.pod_manifest("pod", containers=resources)
+    asked = [{"requests": each, "limits": each} for each in containers]
+    made: list[Any] = [{"name": f"c{at}", "resources": each} for at, each in enumerate(asked)]
+    return testing.pod_manifest("pod", containers=made)
 
 
 def reason(of: testing.Cluster, pod: Any) -> str:
-    return of.filter(pod).rejected.get("node", "")
+    return of.filter(pod).rejected.get("n0", "")
 
 
 def score(of: testing.Cluster, pod: Any) -> int:
-    return of.prioritize(pod)["node"]
+    return of.prioritize(pod)["n0"]
 
 
 FOUR_CPUS = guaranteed({"cpu": "4", "memory": "8Gi"})
@@ -74,9 +69,8 @@ def test_a_pod_needs_one_zone_with_room_for_all_that_it_requests() -> None:
     assert reason(world(topology(*HALVES)), FOUR_CPUS) == ""
     short = topology(zone(0, cpu="3", memory="32Gi"), zone(1, cpu="5", memory="1Gi"))
     assert reason(world(short), FOUR_CPUS) == "cannot align container"
-    assert reason(world(short | topology(*short["zones"], scope="pod")), FOUR_CPUS) == (
-        "cannot align pod"
-    )
+    of_pods = topology(*short["zones"], scope="pod")
+    assert reason(world(of_pods), FOUR_CPUS) == "cannot align pod"
 
 
 def test_containers_of_a_pod_take_room_from_each_other() -> None:
@@ -87,15 +81,11 @@ def test_containers_of_a_pod_take_room_from_each_other() -> None:
     assert reason(world(topology(*HALVES)), other_way) == "cannot align container"
 
 
-def test_any_other_policy_lets_the_pod_pass() -> None:
+def test_without_an_object_or_with_another_policy_a_node_passes() -> None:
     found = topology(zone(0, cpu="1", memory="1Gi"), topologyManagerPolicy="restricted")
     assert reason(world(found), FOUR_CPUS) == ""
-
-
-def test_a_node_without_an_object_passes_and_has_no_points() -> None:
-    of = world()
-    assert reason(of, FOUR_CPUS) == ""
-    assert score(of, FOUR_CPUS) == 0
+    assert reason(world(), FOUR_CPUS) == ""
+    assert score(world(), FOUR_CPUS) == 0
 
 
 def test_a_device_whose_plugin_tells_no_zone_needs_none() -> None:
@@ -120,7 +110,7 @@ def test_an_object_that_cannot_be_read_rejects_the_node_and_is_logged(
     of = world(broken)
     assert reason(of, FOUR_CPUS) == INVALID
     assert score(of, FOUR_CPUS) == 0
-    assert "the NodeResourceTopology node cannot be read" in caplog.text
+    assert "the NodeResourceTopology n0 cannot be read" in caplog.text
     of.put(TOPOLOGIES, topology(*HALVES))
     assert reason(of, FOUR_CPUS) == ""
 
@@ -158,10 +148,8 @@ def test_many_zones_do_not_take_for_ever() -> None:
 
 def test_one_resource_is_balanced() -> None:
     # The original scores the lowest int64, as the variance of one value is not a number.
-    one = testing.pod_manifest(
-        "pod",
-        containers=[{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
-    )
+    container: dict[str, Any] = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+    one = testing.pod_manifest("pod", containers=[container])
     one["status"] = {"qosClass": "Guaranteed"}
     args = {"scoringStrategy": {"type": "BalancedAllocation"}}
     assert score(world(topology(*HALVES), **args), one) == 100
@@ -169,49 +157,26 @@ def test_one_resource_is_balanced() -> None:
     assert score(world(topology(*HALVES)), one) == 0
 
 
-def rows(number: int, *, alike: bool, **args: Any) -> testing.Cluster:
-    """Return a cluster of nodes with two zones each, which are alike or all different."""
-    name = NodeResourceTopologyMatch.name
-    names = [f"n{at}" for at in range(number)]
-    nodes = [testing.node_manifest(each, allocatable=ROOM) for each in names]
-    made = testing.Cluster(
-        NodeResourceTopologyMatch, nodes=nodes, args={name: args}, weights={name: 10}
-    )
-    for at, each in enumerate(names):
-        cpu = "8" if alike else f"{8000 + at}m"
-        found = topology(zone(0, cpu=cpu, memory="32Gi"), zone(1, cpu=cpu, memory="32Gi"))
-        made.put(TOPOLOGIES, found | {"metadata": {"name": each}})
-    return made
-
-
-def two(*found: Any, rooms: Sequence[Mapping[str, str]] = (ROOM, ROOM), **args: Any) -> Any:
-    """Return a cluster of the nodes n0 and n1."""
-    name = NodeResourceTopologyMatch.name
-    nodes = [testing.node_manifest(f"n{at}", allocatable=each) for at, each in enumerate(rooms)]
-    made = testing.Cluster(
-        NodeResourceTopologyMatch, nodes=nodes, args={name: args}, weights={name: 10}
-    )
-    for at, each in enumerate(found):
-        made.put(TOPOLOGIES, each | {"metadata": {"name": f"n{at}"}})
-    return made
+def rows(*, alike: bool, **args: Any) -> testing.Cluster:
+    """Return a cluster of 200 nodes with two zones each, which are alike or all different."""
+    amounts = ["8" if alike else f"{8000 + at}m" for at in range(200)]
+    halves = [[zone(half, cpu=cpu, memory="32Gi") for half in range(2)] for cpu in amounts]
+    return world(*(topology(*each) for each in halves), **args)  # type: ignore[no-any-return]
 
 
 def test_of_nodes_whose_zones_are_alike_each_is_judged_by_its_own_devices() -> None:
     without = {name: amount for name, amount in ROOM.items() if name != GPU}
     taken = topology(zone(0, cpu="8", memory="32Gi", gpu="0"))
-    result = two(taken, taken, rooms=(ROOM, without)).filter(
-        guaranteed({"cpu": "1", "memory": "1Gi", GPU: "1"})
-    )
+    of = world(taken, taken, rooms=(ROOM, without))
+    result = of.filter(guaranteed({"cpu": "1", "memory": "1Gi", GPU: "1"}))
     # What the status of n1 has not, dynamic resource allocation may serve.
     assert (result.kept, result.rejected) == (("n1",), {"n0": "cannot align container"})
 
 
-def test_of_nodes_whose_zones_are_alike_each_is_scored_by_the_zones_that_its_kubelet_allows() -> (
-    None
-):
+def test_of_nodes_whose_zones_are_alike_each_is_scored_by_the_zones_it_allows() -> None:
     # A pod in one zone keeps all but one of so many parts of the score, and half a part for its
     # nearest zones.
-    of = two(topology(*HALVES), topology(*HALVES, topologyManagerMaxNUMANodes="2"), **FEW)
+    of = world(topology(*HALVES), topology(*HALVES, topologyManagerMaxNUMANodes="2"), **FEW)
     assert of.prioritize(FOUR_CPUS) == {"n0": 100 - 100 // 8 + 6, "n1": 100 - 100 // 2 + 25}
 
 
@@ -225,19 +190,17 @@ def test_of_nodes_whose_zones_are_alike_each_is_scored_by_its_own_costs() -> Non
         ]
 
     # Only where the zones 0 and 1 are no farther apart than others, they are the nearest.
-    of = two(topology(*zones(20)), topology(*zones(40)), **FEW)
+    of = world(topology(*zones(20)), topology(*zones(40)), **FEW)
     assert of.prioritize(FOUR_CPUS) == {"n0": 100 - 2 * 12 + 6, "n1": 100 - 2 * 12}
 
 
 MANY = guaranteed(*({"cpu": f"{1 + at % 9}m", "memory": f"{1 + at}Ki"} for at in range(1500)))
-TOO_MUCH = (
-    "pod needs more than 1,000,000 comparisons with NUMA zones;"
-    " give it fewer containers or resources"
-)
+LIMIT = "pod needs more than 1,000,000 comparisons with NUMA zones"
+TOO_MUCH = f"{LIMIT}; give it fewer containers or resources"
 
 
 def test_a_pod_of_many_containers_is_rejected_in_place_of_keeping_the_plugin_busy() -> None:
-    of = rows(200, alike=False)
+    of = rows(alike=False)
     result = of.filter(MANY)
     assert set(result.rejected.values()) == {TOO_MUCH}
     assert len(result.unresolvable) == 200
@@ -247,21 +210,21 @@ def test_a_pod_of_many_containers_is_rejected_in_place_of_keeping_the_plugin_bus
 
 def test_a_pod_of_many_resources_is_rejected_in_place_of_keeping_the_plugin_busy() -> None:
     names = {f"example.com/r{at}": "1" for at in range(6000)}
-    result = rows(200, alike=True).filter(guaranteed({"cpu": "1", "memory": "1Gi"} | names))
+    result = rows(alike=True).filter(guaranteed({"cpu": "1", "memory": "1Gi"} | names))
     assert set(result.rejected.values()) == {TOO_MUCH}
 
 
 def test_nodes_that_are_alike_are_compared_once() -> None:
-    assert len(rows(200, alike=True).filter(MANY).kept) == 200
+    assert len(rows(alike=True).filter(MANY).kept) == 200
     # Of 8 CPUs, 7 stay, and nearly all memory: the mean of 87 and 99.
-    assert set(rows(200, alike=True).prioritize(MANY).values()) == {93}
+    assert set(rows(alike=True).prioritize(MANY).values()) == {93}
 
 
 @pytest.mark.parametrize("args", [{}, FEW])
-def test_no_node_has_points_for_a_pod_of_many_containers(
+def test_no_node_has_points_for_many_containers(
     args: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    of = rows(200, alike=False, **args)
+    of = rows(alike=False, **args)
     assert set(of.prioritize(MANY).values()) == {0}
     assert f"no node has points for the pod default/pod: {TOO_MUCH}" in caplog.text
     assert min(of.prioritize(FOUR_CPUS).values()) > 0

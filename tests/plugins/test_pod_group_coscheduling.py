@@ -1,12 +1,10 @@
 """Gangs whose number comes from a PodGroup; test_coscheduling has what holds for all gangs."""
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from kubextend import testing
-from kubextend.framework import Code, CycleState
 from kubextend.plugins import PodGroupCoscheduling
 
 POD_GROUPS = "scheduling.x-k8s.io/v1alpha1/podgroups"
@@ -17,19 +15,19 @@ LACKS_RESOURCES = "cluster lacks minResources of the PodGroup"
 
 
 def pod(name: str, group: str = "g", namespace: str = "ml", **fields: Any) -> Any:
-    return testing.pod_manifest(
-        name, uid=f"uid-{name}", namespace=namespace, labels={LABEL: group}, **fields
-    )
+    metadata = {"uid": f"uid-{name}", "namespace": namespace, "labels": {LABEL: group}}
+    return testing.pod_manifest(name, **metadata, **fields)
 
 
 def pod_group(name: str = "g", namespace: str = "ml", **spec: Any) -> Any:
     return {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
 
 
-def cluster(*groups: Any, pods: Any = ()) -> testing.Cluster:
+def cluster(*groups: Any, pods: Any = (), **args: Any) -> testing.Cluster:
     room = {"cpu": "4", "memory": "8Gi", "pods": "4"}
     nodes = [testing.node_manifest(name, allocatable=room) for name in ("n", "m")]
-    world = testing.Cluster(PodGroupCoscheduling, nodes=nodes, pods=pods)
+    named = {"PodGroupCoscheduling": args}
+    world = testing.Cluster(PodGroupCoscheduling, nodes=nodes, pods=pods, args=named)
     for each in groups:
         world.put(POD_GROUPS, each)
     return world
@@ -75,17 +73,16 @@ def test_pods_are_held_until_as_many_as_min_member_have_a_node() -> None:
     assert [world.outcome(each).node for each in pods] == ["n", "n", "m"]
 
 
-@pytest.mark.parametrize(("given", "seconds"), [(7, 7), (None, 60), (0, 60)])
+@pytest.mark.parametrize(("given", "seconds"), [(7, 7), (None, 40), (0, 40)])
 def test_the_pod_group_says_how_long_its_pods_wait(given: int | None, seconds: int) -> None:
-    world = cluster(pod_group(minMember=2, scheduleTimeoutSeconds=given))
-    [plugin] = world.plugins
-    assert isinstance(plugin, PodGroupCoscheduling)
-    permitted = plugin.permit(
-        CycleState(), testing.make_pod("a", namespace="ml", labels={LABEL: "g"}), "n"
-    )
-    said = asyncio.run(permitted)
-    assert isinstance(said, tuple)
-    assert (said[0].code, said[1]) == (Code.WAIT, seconds)
+    pods = [pod("a"), pod("b")]
+    group = pod_group(minMember=2, scheduleTimeoutSeconds=given)
+    world = cluster(group, pods=pods, permitWaitingTimeSeconds=40)
+    world.bind(pods[0], "n")
+    world.advance(seconds - 0.1)
+    assert world.outcome(pods[0]).waiting
+    world.advance(0.1)
+    assert "rejected due to timeout" in world.outcome(pods[0]).error
 
 
 @pytest.mark.parametrize(
@@ -123,10 +120,13 @@ def test_min_resources_with_too_many_names_are_refused_until_there_are_fewer() -
 def test_an_amount_that_is_no_quantity_rejects_the_pods_of_the_pod_group_alone() -> None:
     spaces = ["ml", "web", "db"]
     # The CustomResourceDefinition of scheduler-plugins takes a fraction in the exponent.
-    broken = [
-        pod_group(namespace=each, minMember=1, minResources={"cpu": "1e1.5"}) for each in spaces
-    ]
-    world = cluster(*broken, pod_group(namespace="calm", minMember=1, minResources={"cpu": "1"}))
+    amounts = dict.fromkeys(spaces, "1e1.5") | {"calm": "1"}
+    world = cluster(
+        *(
+            pod_group(namespace=space, minMember=1, minResources={"cpu": amount})
+            for space, amount in amounts.items()
+        )
+    )
     for at in range(5):
         for each in spaces:
             assert why_not(world, pod(f"p{at}", namespace=each)) == NO_QUANTITY
@@ -140,31 +140,23 @@ def test_names_without_an_amount_are_not_looked_for() -> None:
     assert why_not(world, pod("a")) == ""
 
 
-def test_what_others_request_is_not_left_and_what_the_group_requests_is() -> None:
-    def on(node: str, name: str, group: str, cpu: str) -> Any:
-        return pod(name, group, node_name=node, requests={"cpu": cpu})
-
-    there = [on("n", "own", "g", "3"), on("m", "other", "h", "1"), pod("a")]
-    world = cluster(pod_group(minMember=2, minResources={"cpu": "7"}), pods=there)
-    assert why_not(world, pod("a")) == ""
-    world.put(POD_GROUPS, pod_group(minMember=2, minResources={"cpu": "7001m"}))
-    assert why_not(world, pod("a")) == LACKS_RESOURCES
-
-
-def test_a_node_with_too_many_requests_takes_nothing_from_other_nodes() -> None:
-    there = [pod("huge", "h", node_name="n", requests={"cpu": "9"}), pod("a")]
-    world = cluster(pod_group(minMember=1, minResources={"cpu": "4"}), pods=there)
-    assert why_not(world, pod("a")) == ""
-
-
-def test_own_pods_leave_no_more_than_the_node_has_without_the_other_pods() -> None:
-    own = pod("own", node_name="n", requests={"cpu": "3"})
-    other = pod("other", "h", node_name="n", requests={"cpu": "3"})
-    # Of 4 CPUs each, one of n is left and all of m.
-    world = cluster(pod_group(minMember=1, minResources={"cpu": "5"}), pods=[own, other, pod("a")])
-    assert why_not(world, pod("a")) == ""
-    world.put(POD_GROUPS, pod_group(minMember=1, minResources={"cpu": "5001m"}))
-    assert why_not(world, pod("a")) == LACKS_RESOURCES
+@pytest.mark.parametrize(
+    ("there", "left_milli"),
+    [
+        # On which of the nodes with 4 CPUs each, of which group, and how many CPUs.
+        pytest.param([("n", "g", "3"), ("m", "h", "1")], 7000, id="own requests count as left"),
+        pytest.param([("n", "h", "9")], 4000, id="an overfull node takes nothing from others"),
+        pytest.param([("n", "g", "3"), ("n", "h", "3")], 5000, id="no more than without others"),
+    ],
+)
+def test_what_others_request_is_not_left(there: Any, left_milli: int) -> None:
+    pods = [
+        pod(f"p{at}", group, node_name=node, requests={"cpu": cpu})
+        for at, (node, group, cpu) in enumerate(there)
+    ]
+    for asked, said in ((left_milli, ""), (left_milli + 1, LACKS_RESOURCES)):
+        group = pod_group(minMember=1, minResources={"cpu": f"{asked}m"})
+        assert why_not(cluster(group, pods=[*pods, pod("a")]), pod("a")) == said
 
 
 def test_the_nodes_need_places_for_as_many_pods_as_min_member() -> None:

@@ -1,16 +1,15 @@
 """Plugins that score nodes by their resources; tests/contract compares them with Go's decisions."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from kubextend import config, testing
-from kubextend.plugins import IN_TREE, NodeResourcesAllocatable, NodeResourcesFit, PodState
+from kubextend import testing
+from kubextend.plugins import NodeResourcesAllocatable, NodeResourcesFit, PodState
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "deploy" / "examples" / "node-resources"
 SHAPE = [{"utilization": 5, "score": 1}, {"utilization": 5, "score": 2}]
+RATIO = "RequestedToCapacityRatio"
 ROOM = {"cpu": "4", "memory": "8Gi", "pods": "3"}
 
 
@@ -19,7 +18,7 @@ def on(node: str, name: str, **fields: Any) -> Any:
 
 
 def filtered(pod: Any, *pods: Any, **args: Any) -> testing.FilterResult:
-    nodes = [testing.node_manifest("node", allocatable=ROOM)]
+    nodes = [testing.node_manifest("node", allocatable=ROOM | {"example.com/fpga": "1"})]
     return testing.run_filter(NodeResourcesFit, pod, nodes, pods=pods, args=args)
 
 
@@ -38,46 +37,22 @@ def test_a_node_has_no_more_pods_than_it_may() -> None:
 
 def test_ignored_devices_need_no_room() -> None:
     pod = testing.pod_manifest(requests={"example.com/fpga": "2"})
-    nodes = [testing.node_manifest("node", allocatable=ROOM | {"example.com/fpga": "1"})]
-
-    def filtered(**args: Any) -> testing.FilterResult:
-        return testing.run_filter(NodeResourcesFit, pod, nodes, args=args)
-
-    assert filtered().rejected == {"node": "Insufficient example.com/fpga"}
-    assert filtered(ignoredResourceGroups=["example.com"]).kept == ("node",)
-    assert filtered(ignoredResources=["example.com/fpga"]).kept == ("node",)
-    assert not filtered(ignoredResources=["example.com/other"]).kept
-
-
-def test_the_example_loads_with_every_argument_of_its_readme() -> None:
-    loaded = config.load(EXAMPLE / "kubextend.yaml", known=IN_TREE)
-    [profile] = loaded.resolved
-    assert profile.args.keys() == {
-        "NodeResourcesFit",
-        "NodeResourcesBalancedAllocation",
-        "NodeResourcesAllocatable",
-        "PodState",
-    }
-    text = (EXAMPLE / "README.md").read_text()
-    fit = profile.args["NodeResourcesFit"]
-    assert fit is not None
-    for name in ("scoringStrategy.type", "ignoredResources", "ignoredResourceGroups", "mode"):
-        assert f"| `{name}`" in text
+    assert filtered(pod).rejected == {"node": "Insufficient example.com/fpga"}
+    assert filtered(pod, ignoredResourceGroups=["example.com"]).kept == ("node",)
+    assert filtered(pod, ignoredResources=["example.com/fpga"]).kept == ("node",)
+    assert not filtered(pod, ignoredResources=["example.com/other"]).kept
 
 
 @pytest.mark.parametrize(
     ("args", "message"),
     [
         ({"type": "Most"}, "LeastAllocated"),
-        ({"type": "RequestedToCapacityRatio"}, "give both or neither"),
+        ({"type": RATIO}, "give both or neither"),
         ({"requestedToCapacityRatio": {"shape": SHAPE[:1]}}, "give both or neither"),
         ({"resources": [{"name": "pods"}]}, "counts no resource 'pods'"),
         ({"resources": [{"name": "cpu"}, {"name": "cpu"}]}, "names cpu more than once"),
         ({"resources": [{"name": "cpu", "weight": 101}]}, "at most 100"),
-        (
-            {"type": "RequestedToCapacityRatio", "requestedToCapacityRatio": {"shape": SHAPE}},
-            "a higher utilization",
-        ),
+        ({"type": RATIO, "requestedToCapacityRatio": {"shape": SHAPE}}, "a higher utilization"),
     ],
 )
 def test_arguments_that_mean_nothing_are_refused(args: dict[str, Any], message: str) -> None:

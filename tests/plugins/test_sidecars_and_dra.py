@@ -1,7 +1,6 @@
-"""What people met with bundled plugins, and its relatives, at public doors.
+"""Dynamic resource allocation (DRA) and sidecars, written from kube-scheduler 1.37 and its kubelet.
 
-The expectations are written from kube-scheduler 1.37 and its kubelet, not from kubextend: DRA is
-dynamic resource allocation, a sidecar is an init container with ``restartPolicy: Always``.
+A sidecar is an init container with ``restartPolicy: Always``.
 """
 
 import random
@@ -10,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
+from tests.doors.stories import configuration
 
-from kubextend import config, core, discovery, testing
+from kubextend import core, testing
 from kubextend.plugins import (
     CapacityScheduling,
     NodeResourcesFit,
@@ -26,24 +26,26 @@ HUGE = "hugepages-2Mi"
 TOPOLOGIES = "topology.node.k8s.io/v1alpha2/noderesourcetopologies"
 POD_GROUPS = "scheduling.x-k8s.io/v1alpha1/podgroups"
 QUOTAS = "scheduling.x-k8s.io/v1alpha1/elasticquotas"
-PROFILES = "security-profiles-operator.x-k8s.io/v1beta1/seccompprofiles"
+NAMES = {"card": CARD, "huge": HUGE}
+NUMA = NodeResourceTopologyMatch.name
 
 
 def container(name: str = "c", *, sidecar: bool = False, **amounts: str) -> dict[str, Any]:
     """Return a container with equal requests and limits; ``CARD`` is written as ``card``."""
-    named = {{"card": CARD, "huge": HUGE}.get(key, key): value for key, value in amounts.items()}
-    made: dict[str, Any] = {
-        "name": name,
-        "image": "x",
-        "resources": {"requests": named, "limits": named},
-    }
+    named = {NAMES.get(key, key): value for key, value in amounts.items()}
+    made = {"name": name, "image": "x", "resources": {"requests": named, "limits": named}}
     return made | ({"restartPolicy": "Always"} if sidecar else {})
 
 
-def wanting(resource: str, amount: str = "1", **more: Any) -> Any:
-    amounts = {"cpu": "1", "memory": "1Gi", resource: amount}
-    asked = {"name": "c", "image": "x", "resources": {"requests": amounts, "limits": amounts}}
-    return testing.pod_manifest("p", uid="uid-p", containers=[asked], **more)
+def wanting(resource: str, amount: str = "1") -> Any:
+    asked = container(cpu="1", memory="1Gi", **{resource: amount})
+    return testing.pod_manifest("p", uid="uid-p", containers=[asked])
+
+
+def node_with(name: str = "n", **allocatable: str | None) -> Any:
+    """Return a node with these amounts in its status, without those that are None."""
+    told = {NAMES.get(key, key): of for key, of in allocatable.items() if of is not None}
+    return testing.node_manifest(name, allocatable=told)
 
 
 # Extended resources that DRA serves.
@@ -51,23 +53,26 @@ def wanting(resource: str, amount: str = "1", **more: Any) -> Any:
 
 def zones(*free: Mapping[str, str], policy: str = "single-numa-node", scope: str = "pod") -> Any:
     """Return the NodeResourceTopology of the node ``n`` with zones that have these amounts free."""
-    listed = [
-        {
-            "name": f"node-{number}",
-            "type": "Node",
-            "resources": [
-                {"name": name, "capacity": amount, "allocatable": amount, "available": amount}
-                for name, amount in of.items()
-            ],
-        }
-        for number, of in enumerate(free)
+    listed = []
+    for number, of in enumerate(free):
+        resources = [{"name": name, "available": amount} for name, amount in of.items()]
+        listed.append({"name": f"node-{number}", "type": "Node", "resources": resources})
+    attributes = [
+        {"name": "topologyManagerPolicy", "value": policy},
+        {"name": "topologyManagerScope", "value": scope},
     ]
-    attributes = {"topologyManagerPolicy": policy, "topologyManagerScope": scope}
-    return {
-        "metadata": {"name": "n"},
-        "zones": listed,
-        "attributes": [{"name": name, "value": value} for name, value in attributes.items()],
-    }
+    return {"metadata": {"name": "n"}, "zones": listed, "attributes": attributes}
+
+
+def numa(found: Any, *nodes: Any, strategy: str = "LeastAllocated") -> testing.Cluster:
+    """Return a cluster with the NodeResourceTopology of ``n``; its answers are the scores."""
+    return testing.Cluster(
+        NodeResourceTopologyMatch,
+        nodes=nodes or ["n", "m"],
+        objects={TOPOLOGIES: [found]},
+        args={NUMA: {"scoringStrategy": {"type": strategy}}},
+        weights={NUMA: 10},
+    )
 
 
 ROOMY = {"cpu": "8", "memory": "32Gi"}
@@ -93,22 +98,16 @@ ROOMY = {"cpu": "8", "memory": "32Gi"}
 def test_node_resources_fit_leaves_what_a_node_has_not_in_its_status_to_kube_scheduler(
     resource: str, status: str | None, requested: str, rejected: str
 ) -> None:
-    allocatable = {} if status is None else {resource: status}
-    node = testing.node_manifest("n", allocatable=allocatable)
-    with testing.Cluster(NodeResourcesFit, nodes=[node]) as cluster:
-        found = cluster.filter(wanting(resource, requested)).rejected
+    cluster = testing.Cluster(NodeResourcesFit, nodes=[node_with(**{resource: status})])
+    found = cluster.filter(wanting(resource, requested)).rejected
     assert found == ({"n": rejected} if rejected else {})
 
 
 def test_node_resources_fit_decides_about_each_node_by_its_own_status() -> None:
-    nodes = [
-        testing.node_manifest("by-dra"),
-        testing.node_manifest("free", allocatable={CARD: "1"}),
-        testing.node_manifest("used", allocatable={CARD: "1"}),
-    ]
+    nodes = [node_with("by-dra"), node_with("free", card="1"), node_with("used", card="1")]
     there = testing.pod_manifest("q", uid="uid-q", node_name="used", requests={CARD: "1"})
-    with testing.Cluster(NodeResourcesFit, nodes=nodes, pods=[there]) as cluster:
-        assert cluster.filter(wanting(CARD)).kept == ("by-dra", "free")
+    cluster = testing.Cluster(NodeResourcesFit, nodes=nodes, pods=[there])
+    assert cluster.filter(wanting(CARD)).kept == ("by-dra", "free")
 
 
 def test_an_init_container_may_ask_for_what_dra_serves() -> None:
@@ -117,16 +116,14 @@ def test_an_init_container_may_ask_for_what_dra_serves() -> None:
         initContainers=[container("i", card="2"), container("s", card="1", sidecar=True)],
         containers=[container(cpu="1")],
     )
-    with testing.Cluster(NodeResourcesFit, nodes=[testing.node_manifest("n")]) as cluster:
-        assert cluster.filter(asked).rejected == {}
+    assert testing.run_filter(NodeResourcesFit, asked, [node_with()]).rejected == {}
 
 
 def test_preempt_keeps_the_node_of_a_pod_that_asks_for_what_dra_serves() -> None:
-    node = testing.node_manifest("n", allocatable={"cpu": "1"})
     victim = testing.pod_manifest("v", uid="uid-v", node_name="n", requests={"cpu": "1"})
-    with testing.Cluster(NodeResourcesFit, nodes=[node], pods=[victim]) as cluster:
-        assert cluster.preempt(wanting(CARD), {"n": ["uid-v"]}) == {"n": ["uid-v"]}
-        assert cluster.preempt(wanting(HUGE, "2Mi"), {"n": ["uid-v"]}) == {}
+    cluster = testing.Cluster(NodeResourcesFit, nodes=[node_with(cpu="1")], pods=[victim])
+    assert cluster.preempt(wanting(CARD), {"n": ["uid-v"]}) == {"n": ["uid-v"]}
+    assert cluster.preempt(wanting(HUGE, "2Mi"), {"n": ["uid-v"]}) == {}
 
 
 @pytest.mark.parametrize("scope", ["pod", "container"])
@@ -146,34 +143,22 @@ def test_preempt_keeps_the_node_of_a_pod_that_asks_for_what_dra_serves() -> None
 def test_numa_zones_need_no_room_for_what_the_node_has_not_in_its_status(
     scope: str, resource: str, status: str | None, of_zone: Mapping[str, str], rejected: bool
 ) -> None:
-    node = testing.node_manifest("n", allocatable={} if status is None else {resource: status})
-    found = {TOPOLOGIES: [zones({**ROOMY, **of_zone}, scope=scope)]}
-    with testing.Cluster(NodeResourceTopologyMatch, nodes=[node], objects=found) as cluster:
-        kept = cluster.filter(wanting(resource, "2Mi" if resource == HUGE else "1")).kept
+    cluster = numa(zones({**ROOMY, **of_zone}, scope=scope), node_with(**{resource: status}))
+    kept = cluster.filter(wanting(resource, "2Mi" if resource == HUGE else "1")).kept
     assert kept == (() if rejected else ("n",))
 
 
 def test_a_best_effort_pod_may_ask_for_what_dra_serves() -> None:
     asked = testing.pod_manifest("p", containers=[container(card="1")])
-    found = {TOPOLOGIES: [zones({"cpu": "8"})]}
-    with testing.Cluster(NodeResourceTopologyMatch, nodes=["n"], objects=found) as cluster:
-        assert cluster.filter(asked).kept == ("n",)
+    assert numa(zones({"cpu": "8"}), "n").filter(asked).kept == ("n",)
 
 
 @pytest.mark.parametrize("strategy", ["LeastAllocated", "BalancedAllocation", "LeastNUMANodes"])
 def test_what_dra_serves_counts_in_no_score_of_a_numa_zone(strategy: str) -> None:
-    args = {"NodeResourceTopologyMatch": {"scoringStrategy": {"type": strategy}}}
-    found = {TOPOLOGIES: [zones({"cpu": "4", "memory": "2Gi"}, {"cpu": "4", "memory": "2Gi"})]}
-    with testing.Cluster(
-        NodeResourceTopologyMatch,
-        nodes=["n", "m"],
-        objects=found,
-        args=args,
-        weights={"NodeResourceTopologyMatch": 10},
-    ) as cluster:
-        plain = testing.pod_manifest("q", containers=[container(cpu="1", memory="1Gi")])
-        assert cluster.prioritize(wanting(CARD)) == cluster.prioritize(plain)
-        assert cluster.prioritize(plain)["n"] > 0
+    cluster = numa(zones(*[{"cpu": "4", "memory": "2Gi"}] * 2), strategy=strategy)
+    plain = testing.pod_manifest("q", containers=[container(cpu="1", memory="1Gi")])
+    assert cluster.prioritize(wanting(CARD)) == cluster.prioritize(plain)
+    assert cluster.prioritize(plain)["n"] > 0
 
 
 @pytest.mark.parametrize(
@@ -191,33 +176,14 @@ def test_what_dra_serves_counts_in_no_score_of_a_numa_zone(strategy: str) -> Non
 def test_min_resources_may_name_what_no_node_has_in_its_status(
     least: Mapping[str, str], cards: Sequence[str], rejected: bool
 ) -> None:
-    nodes = [
-        testing.node_manifest(f"n{at}", allocatable={CARD: amount})
-        for at, amount in enumerate(cards)
-    ] or [testing.node_manifest("n0")]
-    asked = testing.pod_manifest(
-        "p", uid="uid-p", namespace="ml", labels={"scheduling.x-k8s.io/pod-group": "g"}
-    )
-    group = {
-        "metadata": {"name": "g", "namespace": "ml"},
-        "spec": {"minMember": 1, "minResources": dict(least)},
-    }
-    with testing.Cluster(
-        PodGroupCoscheduling, nodes=nodes, pods=[asked], objects={POD_GROUPS: [group]}
-    ) as cluster:
-        found = cluster.filter(asked).rejected
-    assert set(found.values()) == (
-        {"cluster lacks minResources of the PodGroup"} if rejected else set()
-    )
-
-
-def test_a_resource_of_another_extender_may_be_ignored_by_name_and_by_group() -> None:
-    node = testing.node_manifest("n", allocatable={CARD: "1"})
-    for args in ({"ignoredResources": [CARD]}, {"ignoredResourceGroups": ["example.com"]}):
-        with testing.Cluster(
-            NodeResourcesFit, nodes=[node], args={"NodeResourcesFit": args}
-        ) as cluster:
-            assert cluster.filter(wanting(CARD, "2")).rejected == {}
+    nodes = [node_with(f"n{at}", card=amount) for at, amount in enumerate(cards)] or [node_with()]
+    labels = {"scheduling.x-k8s.io/pod-group": "g"}
+    asked = testing.pod_manifest("p", uid="uid-p", namespace="ml", labels=labels)
+    spec = {"minMember": 1, "minResources": dict(least)}
+    found = {POD_GROUPS: [{"metadata": {"name": "g", "namespace": "ml"}, "spec": spec}]}
+    cluster = testing.Cluster(PodGroupCoscheduling, nodes=nodes, pods=[asked], objects=found)
+    reasons = set(cluster.filter(asked).rejected.values())
+    assert reasons == ({"cluster lacks minResources of the PodGroup"} if rejected else set())
 
 
 FIT = {
@@ -242,40 +208,23 @@ BINDS_ALONE = {
 def test_the_guard_looks_at_an_ignored_resource_as_the_kubelet_does(
     status: str | None, lacks: str, sections: Mapping[str, Any]
 ) -> None:
-    """The kubelet fails a pod that wants more of an extended resource than the node lists.
+    """It leaves out only what the node does not list, and knows no ignored resources.
 
-    It leaves out only what the node does not list, and knows no ignored resources. Source:
-    kubernetes v1.37 pkg/kubelet/lifecycle/predicate.go removeMissingExtendedResources
+    Source: kubernetes v1.37 pkg/kubelet/lifecycle/predicate.go removeMissingExtendedResources
     """
-    node = testing.node_manifest("n", allocatable={} if status is None else {CARD: status})
-    kind = {"apiVersion": "kubextend.dev/v1alpha1", "kind": "ExtenderConfiguration"}
-    tree = {**kind, "cluster": {}, "guard": {"resources": True}, **sections}
-    with testing.Cluster(
-        config.parse(tree, known=discovery.known_plugins()), nodes=[node]
-    ) as cluster:
-        outcome = cluster.schedule(wanting(CARD, "2"))
+    made = configuration({"guard": {"resources": True}, **sections})
+    cluster = testing.Cluster(made, nodes=[node_with(card=status)])
+    outcome = cluster.schedule(wanting(CARD, "2"))
     refused_by_guard = f"the node has no room left for the pod: {lacks}"
     assert (outcome.node, outcome.error) == (("n", "") if not lacks else (None, refused_by_guard))
 
 
-@pytest.mark.parametrize(
-    ("name", "by_dra"),
-    [
-        # kubernetes pkg/scheduler/util IsDRAExtendedResourceName
-        ("example.com/card", True),
-        ("deviceclass.resource.kubernetes.io/card", True),
-        ("resource.kubernetes.io/card", False),
-        ("cpu", False),
-        ("pods", False),
-        ("hugepages-1Gi", False),
-        ("attachable-volumes-aws-ebs", False),
-        ("node.kubernetes.io/card", False),
-    ],
-)
-def test_dra_may_serve_extended_resources_and_those_of_device_classes(
-    name: str, by_dra: bool
-) -> None:
-    assert core.is_dra_extended_resource(name) is by_dra
+def test_dra_may_serve_extended_resources_and_those_of_device_classes() -> None:
+    # kubernetes pkg/scheduler/util IsDRAExtendedResourceName
+    own = ("cpu", "pods", "hugepages-1Gi", "attachable-volumes-aws-ebs")
+    others = ("resource.kubernetes.io/card", "node.kubernetes.io/card")
+    assert not any(core.is_dra_extended_resource(name) for name in (*own, *others))
+    assert all(core.is_dra_extended_resource(name) for name in (CARD, OF_A_CLASS))
 
 
 # Sidecars.
@@ -301,13 +250,8 @@ def sidecar(cpu: str, **more: Any) -> dict[str, Any]:
 
 
 def refused(scope: str, pod: Any, *free: Mapping[str, str], **allocatable: str) -> str:
-    named = {"card": CARD, "huge": HUGE}
-    node = testing.node_manifest(
-        "n", allocatable={named.get(key, key): value for key, value in allocatable.items()}
-    )
-    found = {TOPOLOGIES: [zones(*free, scope=scope)]}
-    with testing.Cluster(NodeResourceTopologyMatch, nodes=[node], objects=found) as cluster:
-        return str(cluster.filter(pod).rejected.get("n", ""))
+    rejected = numa(zones(*free, scope=scope), node_with(**allocatable)).filter(pod).rejected
+    return rejected.get("n", "")
 
 
 FOUR = {"cpu": "4", "memory": "16Gi"}
@@ -414,32 +358,17 @@ def test_a_zone_needs_the_most_that_a_pod_needs_at_one_time() -> None:
         ("MostAllocated", [sidecar("1")], 31),
     ],
 )
-def test_a_sidecar_counts_in_the_scores_of_numa_zones(
-    strategy: str, before: Sequence[Mapping[str, Any]], score: int
-) -> None:
-    args = {"NodeResourceTopologyMatch": {"scoringStrategy": {"type": strategy}}}
-    with testing.Cluster(
-        NodeResourceTopologyMatch,
-        nodes=["n", "m"],
-        objects={TOPOLOGIES: [zones(FOUR)]},
-        args=args,
-        weights={"NodeResourceTopologyMatch": 10},
-    ) as cluster:
-        assert cluster.prioritize(guaranteed(before, [{"cpu": "1"}]))["n"] == score
+def test_a_sidecar_counts_in_scores_of_numa_zones(strategy: str, before: Any, score: int) -> None:
+    pod = guaranteed(before, [{"cpu": "1"}])
+    assert numa(zones(FOUR), strategy=strategy).prioritize(pod)["n"] == score
 
 
 def test_a_pod_needs_more_numa_zones_for_a_sidecar() -> None:
-    args = {"NodeResourceTopologyMatch": {"scoringStrategy": {"type": "LeastNUMANodes"}}}
-    with testing.Cluster(
-        NodeResourceTopologyMatch,
-        nodes=["n", "m"],
-        objects={TOPOLOGIES: [zones(FOUR, FOUR, policy="restricted")]},
-        args=args,
-        weights={"NodeResourceTopologyMatch": 10},
-    ) as cluster:
-        alone = cluster.prioritize(guaranteed([], [{"cpu": "3"}]))["n"]
-        after_init = cluster.prioritize(guaranteed([init("3")], [{"cpu": "3"}]))["n"]
-        with_sidecar = cluster.prioritize(guaranteed([sidecar("3")], [{"cpu": "3"}]))["n"]
+    cluster = numa(zones(FOUR, FOUR, policy="restricted"), strategy="LeastNUMANodes")
+    alone, after_init, with_sidecar = (
+        cluster.prioritize(guaranteed(before, [{"cpu": "3"}]))["n"]
+        for before in ([], [init("3")], [sidecar("3")])
+    )
     assert alone == after_init > with_sidecar > 0
 
 
@@ -455,18 +384,14 @@ def test_target_load_packing_predicts_what_sidecars_use() -> None:
 
 
 def test_a_quota_counts_sidecars() -> None:
-    quota = {
-        "metadata": {"name": "q", "namespace": "ml"},
-        "spec": {"min": {"cpu": "4", "memory": "64Gi"}, "max": {"cpu": "4", "memory": "64Gi"}},
-    }
+    most = {"cpu": "4", "memory": "64Gi"}
+    quota = {"metadata": {"name": "q", "namespace": "ml"}, "spec": {"min": most, "max": most}}
+    cluster = testing.Cluster(CapacityScheduling, nodes=["n"], objects={QUOTAS: [quota]})
 
     def passes(before: Sequence[Mapping[str, Any]]) -> bool:
         made = [container(f"i{at}", **each) for at, each in enumerate(before)]
-        pod = testing.pod_manifest(
-            "p", namespace="ml", initContainers=made, containers=[container(cpu="3")]
-        )
-        with testing.Cluster(CapacityScheduling, nodes=["n"], objects={QUOTAS: [quota]}) as cluster:
-            return cluster.filter(pod).kept == ("n",)
+        containers = {"initContainers": made, "containers": [container(cpu="3")]}
+        return cluster.filter(testing.pod_manifest(namespace="ml", **containers)).kept == ("n",)
 
     assert [passes([]), passes([init("4")]), passes([sidecar("1")])] == [True] * 3
     assert [passes([sidecar("2")]), passes([sidecar("1"), init("4")])] == [False] * 2

@@ -9,11 +9,13 @@ from kubextend import testing
 from kubextend.plugins import SySched
 
 PROFILES = "security-profiles-operator.x-k8s.io/v1beta1/seccompprofiles"
+ANNOTATION = "container.seccomp.security.alpha.kubernetes.io/"
 
 
 def profile(name: str, *calls: str, namespace: str = "default", action: str = "ALLOW") -> Any:
     rules = [{"action": f"SCMP_ACT_{action}", "names": list(calls)}]
-    return {"metadata": {"name": name, "namespace": namespace}, "spec": {"syscalls": rules}}
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {"metadata": metadata, "spec": {"syscalls": rules}}
 
 
 EVERY = profile("all-syscalls", "read", "write", "mount", "ptrace")
@@ -21,9 +23,18 @@ WEB = profile("web", "read", "write")
 DB = profile("db", "read", "mount")
 
 
+def pod(name: str, **fields: Any) -> Any:
+    return testing.pod_manifest(name, uid=f"uid-{name}", **fields)
+
+
+def context(path: str) -> dict[str, Any]:
+    """The field of a pod or container that names the profile at a path."""
+    named = {"seccompProfile": {"type": "Localhost", "localhostProfile": path}}
+    return {"securityContext": named}
+
+
 def confined(name: str, of: str, **fields: Any) -> Any:
-    context = {"seccompProfile": {"type": "Localhost", "localhostProfile": of}}
-    return testing.pod_manifest(name, uid=f"uid-{name}", securityContext=context, **fields)
+    return pod(name, **context(of), **fields)
 
 
 def world(*pods: Any, found: Any = (EVERY, WEB, DB)) -> testing.Cluster:
@@ -36,7 +47,7 @@ def world(*pods: Any, found: Any = (EVERY, WEB, DB)) -> testing.Cluster:
 ASKED = confined("asked", "operator/default/web.json")
 LIKE = confined("like", "localhost/operator/default/web.json", node_name="a")
 OTHER = confined("other", "operator/default/db.json", node_name="b")
-FREE = testing.pod_manifest("free", uid="uid-free", node_name="c")
+FREE = pod("free", node_name="c")
 
 
 def test_a_pod_goes_beside_pods_that_may_call_what_it_may_call() -> None:
@@ -45,24 +56,72 @@ def test_a_pod_goes_beside_pods_that_may_call_what_it_may_call() -> None:
     two = confined("two", "operator/default/db.json", node_name="b")
     # b: the pod sees mount, each of two pods sees write: 3.
     assert world(LIKE, OTHER, two, FREE).prioritize(ASKED) == {"a": 100, "b": 0, "c": 34}
-
-
-def test_nodes_without_pods_are_best() -> None:
+    # Nodes without pods are best.
     assert world(OTHER).prioritize(ASKED) == {"a": 100, "b": 0, "c": 100}
 
 
-def test_containers_and_annotations_name_profiles_too() -> None:
-    container = {
-        "name": "c",
-        "securityContext": {
-            "seccompProfile": {"type": "Localhost", "localhostProfile": "operator/default/web.json"}
-        },
-    }
-    by_container = testing.pod_manifest("asked", containers=[container])
-    key = "container.seccomp.security.alpha.kubernetes.io/c"
-    by_annotation = testing.pod_manifest("asked", annotations={key: "operator/default/web.json"})
-    for pod in (by_container, by_annotation):
-        assert world(LIKE, OTHER).prioritize(pod) == {"a": 100, "b": 0, "c": 100}
+@pytest.mark.parametrize(
+    ("path", "namespace"),
+    [
+        ("operator/{}.json", ""),
+        ("localhost/operator/{}.json", ""),
+        ("operator/apps/{}.json", "apps"),
+        ("localhost/operator/apps/{}.json", "apps"),
+        # A pod from before the operator's update names the namespace still.
+        ("operator/apps/{}.json", ""),
+    ],
+)
+@pytest.mark.parametrize("where", ["pod", "container", "sidecar", "annotation"])
+@pytest.mark.parametrize("suffix", ["", ".v1.2"])
+def test_profiles_in_a_namespace_and_in_none_are_found(
+    path: str, namespace: str, where: str, suffix: str
+) -> None:
+    def with_profile(name: str, of: str, **fields: Any) -> Any:
+        at = path.format(of + suffix)
+        container = {"name": "c", "image": "x", **context(at)}
+        named: dict[str, dict[str, Any]] = {
+            "pod": context(at),
+            "container": {"containers": [container]},
+            "sidecar": {"initContainers": [container | {"restartPolicy": "Always"}]},
+            "annotation": {"annotations": {f"{ANNOTATION}c": at}},
+        }
+        return pod(name, **named[where], **fields)
+
+    quiet = profile(f"quiet{suffix}", "read", namespace=namespace)
+    loud = profile(f"loud{suffix}", "read", "mount", "ptrace", namespace=namespace)
+    there = [with_profile("q", "quiet", node_name="a"), with_profile("l", "loud", node_name="b")]
+    scores = world(*there, found=(quiet, loud)).prioritize(with_profile("new", "quiet"))
+    assert (scores["a"], scores["b"]) == (100, 0)
+
+
+def test_a_profile_of_another_namespace_is_not_found() -> None:
+    elsewhere = profile("quiet", "read", namespace="apps")
+    # The pod on the node counts as one without a profile, and may call everything.
+    there = confined("q", "operator/other/quiet.json", node_name="a")
+    scores = world(there, LIKE, found=(EVERY, WEB, elsewhere)).prioritize(ASKED)
+    assert scores["a"] == 0
+
+
+def test_the_default_profile_may_be_in_no_namespace() -> None:
+    every = EVERY | {"metadata": {"name": "all-syscalls"}}
+    assert world(LIKE, FREE, found=(every, WEB)).prioritize(ASKED) == {"a": 100, "b": 100, "c": 0}
+
+
+def test_profiles_that_are_missing_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    among = world(found=[WEB])
+    for name in ("one", "two"):
+        scores = among.prioritize(confined(name, "operator/absent.json"))
+        assert set(scores.values()) == {100}
+    said = [record.getMessage() for record in caplog.records]
+    assert sum("absent" in line for line in said) == 1
+    assert sum("no SeccompProfile all-syscalls in namespace default" in line for line in said) == 1
+
+
+def test_tenants_fill_no_log_with_missing_profiles(caplog: pytest.LogCaptureFixture) -> None:
+    among = world()
+    for number in range(300):
+        among.prioritize(confined(f"p{number}", f"operator/absent-{number}.json"))
+    assert 1 < len(caplog.records) < 150
 
 
 def test_what_a_profile_forbids_does_not_count() -> None:
@@ -73,8 +132,7 @@ def test_what_a_profile_forbids_does_not_count() -> None:
 
 
 def test_without_any_profile_all_nodes_are_equal() -> None:
-    pod = testing.pod_manifest("asked")
-    assert set(world(LIKE, OTHER, found=(WEB, DB)).prioritize(pod).values()) == {100}
+    assert set(world(LIKE, OTHER, found=(WEB, DB)).prioritize(pod("asked")).values()) == {100}
 
 
 def test_a_changed_profile_counts_at_once() -> None:
@@ -95,7 +153,7 @@ def test_a_changed_profile_counts_at_once() -> None:
 )
 def test_a_profile_that_cannot_be_read_allows_what_the_default_allows(broken: Any) -> None:
     # As if the db had no profile: the pod sees mount and ptrace.
-    pods = (OTHER, testing.pod_manifest("free", uid="uid-free", node_name="a"))
+    pods = (OTHER, pod("free", node_name="a"))
     scores = world(*pods, found=(EVERY, WEB, broken)).prioritize(ASKED)
     assert scores == {"a": 0, "b": 0, "c": 100}
 
@@ -107,20 +165,12 @@ def test_a_path_without_a_namespace_or_a_name_is_no_profile(path: str) -> None:
 
 
 def test_a_pod_whose_annotations_are_too_large_to_be_kept_has_the_default_profile() -> None:
-    large = testing.pod_manifest(
-        "large", uid="uid-large", node_name="c", annotations={"example.com/a": "x" * 70_000}
-    )
+    large = pod("large", node_name="c", annotations={"example.com/a": "x" * 70_000})
     assert world(LIKE, OTHER, large).prioritize(ASKED) == {"a": 100, "b": 0, "c": 0}
-
-
-def test_a_pod_that_is_too_large_to_be_kept_has_the_default_profile() -> None:
-    large = confined(
-        "large",
-        "operator/default/web.json",
-        node_name="a",
-        containers=[{"name": "c", "args": ["x" * (2 << 20)]}],
-    )
-    assert world(large).prioritize(ASKED)["a"] == 0
+    # So has a pod of which nothing is kept.
+    containers = [{"name": "c", "args": ["x" * (2 << 20)]}]
+    larger = confined("l", "operator/default/web.json", node_name="a", containers=containers)
+    assert world(larger).prioritize(ASKED)["a"] == 0
 
 
 def test_the_annotations_of_a_pod_on_a_node_are_read_once() -> None:
@@ -136,9 +186,9 @@ def test_deleted_pods_are_forgotten_and_no_others() -> None:
     among = world(LIKE, OTHER, FREE)
     among.prioritize(ASKED)
     for batch in range(4):
+        path = "operator/default/{}.json"
         made = [
-            {"kind": "Pod"}
-            | confined(f"p{batch}-{at}", f"operator/default/{at}.json", node_name="a")
+            {"kind": "Pod", **confined(f"p{batch}-{at}", path.format(at), node_name="a")}
             for at in range(60)
         ]
         among.add(*made)
@@ -160,33 +210,19 @@ def test_names_that_no_profile_can_have_are_not_kept() -> None:
     assert profiles_remembered(among) == {"uid-p0": 0, "uid-p1": 0, "uid-p2": 0, "uid-p3": 1}
 
 
-def by_annotations(name: str, profiles: int) -> Any:
-    key = "seccomp.security.alpha.kubernetes.io"
-    paths = {f"c{at}.{key}": f"operator/default/{name}-{at}.json" for at in range(profiles)}
-    return testing.pod_manifest(name, uid=f"uid-{name}", node_name="a", annotations=paths)
-
-
-def by_containers(name: str, profiles: int) -> Any:
-    containers = [
-        {
-            "name": f"c{at}",
-            "securityContext": {
-                "seccompProfile": {
-                    "type": "Localhost",
-                    "localhostProfile": f"operator/default/{name}-{at}.json",
-                }
-            },
-        }
-        for at in range(profiles)
-    ]
-    return testing.pod_manifest(name, uid=f"uid-{name}", node_name="a", containers=containers)
-
-
-@pytest.mark.parametrize("made", [by_annotations, by_containers])
-def test_a_pod_that_names_more_than_32_profiles_has_the_default_profile(made: Any) -> None:
+@pytest.mark.parametrize("where", ["annotations", "containers"])
+def test_a_pod_that_names_more_than_32_profiles_has_the_default_profile(where: str) -> None:
     """Each profile is looked up at each call, and tenants may name thousands."""
+
+    def made(name: str, profiles: int) -> Any:
+        paths = {f"c{at}": f"operator/default/{name}-{at}.json" for at in range(profiles)}
+        containers = [{"name": each, **context(path)} for each, path in paths.items()]
+        annotations = {f"{ANNOTATION}{each}": path for each, path in paths.items()}
+        fields = {"annotations": annotations, "containers": containers}
+        return pod(name, node_name="a", **{where: fields[where]})
+
     # With 32 profiles, one of which allows little, the pod runs on a; with 33 it may call all.
-    few, many = made("few", 32), made("many", 33)
     small = [profile(f"{name}-0", "read", "write") for name in ("few", "many")]
-    assert world(few, found=(EVERY, WEB, *small)).prioritize(ASKED)["a"] == 100
-    assert world(many, found=(EVERY, WEB, *small)).prioritize(ASKED)["a"] == 0
+    for name, profiles, score in (("few", 32, 100), ("many", 33, 0)):
+        among = world(made(name, profiles), found=(EVERY, WEB, *small))
+        assert among.prioritize(ASKED)["a"] == score
