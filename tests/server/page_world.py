@@ -23,7 +23,6 @@ class NeedsSsd:
     """Rejects nodes without ``disk=ssd``; says so to a reader once the test lets it."""
 
     name = "NeedsSsd"
-    status = Status.unschedulable("no ssd")
 
     def __init__(self, *_: object) -> None:
         self.asked = 0
@@ -31,18 +30,14 @@ class NeedsSsd:
         self.go_on.set()
 
     def filter(self, _state: object, _pod: Any, node: Any) -> Status | None:
-        return None if node.labels.get("disk") == "ssd" else self.status
+        if node.name == HOSTILE:
+            return Status.unschedulable(HOSTILE, detail=HOSTILE)
+        return None if node.labels.get("disk") == "ssd" else Status.unschedulable("no ssd")
 
     def unblock(self, *_: object) -> str:
         self.asked += 1
         assert self.go_on.wait(PATIENT_S)
         return "an ssd"
-
-
-class HostileReasons(NeedsSsd):
-    """Gives reasons that mean to be markup."""
-
-    status = Status.unschedulable(HOSTILE, detail=HOSTILE)
 
 
 class Spreads:
@@ -118,7 +113,10 @@ class World:
         return answer.json
 
     def filter(self, name: str, nodes: Sequence[object], verb: str = "filter") -> None:
-        self._post(f"/{verb}", {"Pod": _pod(name), "Nodes": {"items": nodes}})
+        asked = pod(name)
+        # A UID is as harmless as those of kube-apiserver.
+        asked["metadata"]["uid"] = "u-" + "".join(filter(str.isalnum, name))
+        self._post(f"/{verb}", {"Pod": asked, "Nodes": {"items": nodes}})
 
     def bind(self, name: str, node_name: str) -> None:
         self._post("/bind", binding(name, node_name))
@@ -137,13 +135,6 @@ class World:
             assert answer.status == 200, answer.body
 
 
-def _pod(name: str) -> dict[str, Any]:
-    """Return a pod whose UID is as harmless as those of kube-apiserver."""
-    asked = pod(name)
-    asked["metadata"]["uid"] = "u-" + "".join(filter(str.isalnum, name))
-    return asked
-
-
 def nodes(count: int) -> list[object]:
     """Return nodes of which every third has an SSD."""
     disks: list[dict[str, str]] = [{"disk": "ssd"}, {}, {}]
@@ -151,13 +142,13 @@ def nodes(count: int) -> list[object]:
 
 
 @contextlib.contextmanager
-def page_world(folder: Path, filtering: type[NeedsSsd] = NeedsSsd) -> Iterator[World]:
+def page_world(folder: Path) -> Iterator[World]:
     """Serve the page, whose readers have the token READER in a file of the folder."""
     file = folder / "token"
     file.write_text(READER)
     weighted = [{"name": "Spreads", "weight": 2}]
     extender = Extender(
-        filtering,
+        NeedsSsd,
         Spreads,
         Holds,
         binder=Bindings(),

@@ -13,15 +13,7 @@ from pathlib import Path
 import pytest
 from tests.doors.certificates import Authority
 from tests.doors.extender import NODES, PATIENT_S, Extender, names_of, node, pod, request
-from tests.doors.sockets import (
-    Connection,
-    eventually,
-    head,
-    port_of,
-    posted,
-    read_by_now,
-    serve,
-)
+from tests.doors.sockets import Connection, eventually, head, port_of, posted, read_by_now, serve
 
 pytestmark = pytest.mark.slow
 
@@ -42,9 +34,6 @@ def limits(body_bytes: int, in_flight_bytes: int) -> dict[str, int]:
 def resident_bytes() -> int:
     pages = Path("/proc/self/statm").read_text().split()[1]
     return int(pages) * resource.getpagesize()
-
-
-# Connections.
 
 
 def test_a_connection_beyond_those_that_a_listener_may_have_is_closed_at_once() -> None:
@@ -80,9 +69,6 @@ def test_the_oldest_of_512_handshakes_gives_way_to_a_new_client(tmp_path: Path) 
             assert connection.get("/livez").status == 200
         with contextlib.suppress(ConnectionError):
             assert silent[0].recv(1) == b""
-
-
-# Clients that send slowly, or without end.
 
 
 def trickle(connections: list[Connection], rest: bytes) -> Iterator[bytes]:
@@ -189,9 +175,6 @@ def test_two_lengths_are_refused(extra: bytes) -> None:
         )
         assert connection.answer().status == 400
         assert connection.is_closed()
-
-
-# Memory that all requests share.
 
 
 def test_a_small_body_is_answered_while_large_ones_hold_all_that_they_may() -> None:

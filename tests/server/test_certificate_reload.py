@@ -4,10 +4,8 @@ import logging
 import os
 import shutil
 import ssl
-import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -103,25 +101,6 @@ def test_a_new_pair_is_live_and_open_connections_go_on(
     assert extender.counted(RELOADS, result="error") == 0
 
 
-def test_while_pairs_are_swapped_no_request_fails(mounted: Mounted, authority: Authority) -> None:
-    tls = client(authority, authority.sign("scheduler"))
-    over = threading.Event()
-    seen: list[str] = []
-
-    def ask() -> None:
-        while not over.is_set():
-            seen.append(shown(served, tls))
-
-    with serving(mounted) as (_, served), ThreadPoolExecutor(1) as asking:
-        asked = asking.submit(ask)
-        for number in range(10):
-            mounted.swap(authority.sign(f"pair-{number}"))
-            eventually(lambda number=number: asked.done() or f"pair-{number}" in seen)
-        over.set()
-        asked.result()
-    assert seen[-1] == "pair-9"
-
-
 def replace(file: Path, content: bytes) -> None:
     """Give a file another content from one moment to the next."""
     other = file.with_suffix(".tmp")
@@ -129,9 +108,7 @@ def replace(file: Path, content: bytes) -> None:
     other.replace(file)
 
 
-@pytest.mark.parametrize(
-    "bad", ["key first", "certificate first", "garbage", "empty", "gone", "expired"]
-)
+@pytest.mark.parametrize("bad", ["key first", "certificate first", "garbage", "gone", "expired"])
 def test_files_that_are_no_good_leave_the_old_pair_until_they_are(
     mounted: Mounted, authority: Authority, bad: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -147,8 +124,6 @@ def test_files_that_are_no_good_leave_the_old_pair_until_they_are(
                 replace(cert_file, new.cert_file.read_bytes())
             case "garbage":
                 replace(cert_file, b"-----BEGIN CERTIFICATE-----\n")
-            case "empty":
-                replace(key_file, b"")
             case "gone":
                 key_file.unlink()
             case "expired":

@@ -120,15 +120,13 @@ def test_the_nodes_of_a_pod_are_found_by_reason_plugin_and_name(world: World) ->
         assert [each["node"] for each in found] == ["plain"]
 
 
-def test_plugins_are_told_with_their_durations(world: World) -> None:
+def test_the_overview_has_the_server_and_pods_and_plugins_are_told_with_their_calls(
+    world: World,
+) -> None:
     world.filter("a")
     plugins = {each["name"]: each for each in world.json("/plugins")["items"]}
     (point,) = plugins["LabelMatch"]["extensionPoints"]
     assert (point["extensionPoint"], point["calls"]) == ("Filter", 1)
-
-
-def test_the_overview_has_the_server_and_the_pods_with_the_latest_first(world: World) -> None:
-    world.filter("a")
     world.filter("b", schedulingGroup={"podGroupName": "trains"})
     world.filter("a")
     found = world.json("/overview")
@@ -194,9 +192,6 @@ async def test_a_third_reader_is_asked_to_come_again(tmp_path: Path) -> None:
     assert [(await each.answer()).status for each in readers] == [200, 200]
     last = await extender.begin(path, **bearer).answer()
     assert (last.status, b"an open door" in last.body) == (200, True)
-
-
-# The files of the page.
 
 
 @pytest.mark.parametrize("file", PAGE)

@@ -1,21 +1,11 @@
 """The probes and the metrics, as the kubelet and Prometheus ask for them."""
 
-import asyncio
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.doors.extender import (
-    Extender,
-    in_memory,
-    memory_warning,
-    pod,
-    profile,
-    request,
-    skip,
-    until,
-)
+from tests.doors.extender import Extender, in_memory, memory_warning, pod, request, skip
 
 from kubextend.server import memory_limit_bytes
 
@@ -23,30 +13,9 @@ MIB = 1 << 20
 PROBES = ["/livez", "/readyz", "/metrics"]
 
 
-class StartsLater:
-    """Looks at nothing before it has started; its first start fails."""
-
-    name = "StartsLater"
-
-    def __init__(self, *_: object) -> None:
-        self.attempts = 0
-
-    def start(self) -> None:
-        self.attempts += 1
-        if self.attempts == 1:
-            message = "the backend is away"
-            raise OSError(message)
-
-    def filter(self, *_: object) -> None:
-        assert self.attempts > 1
-
-
 @pytest.fixture(scope="module")
 def extender() -> Extender:
     return Extender()
-
-
-# Probes.
 
 
 def test_an_extender_that_waits_for_nothing_is_alive_and_ready(extender: Extender) -> None:
@@ -57,31 +26,6 @@ def test_an_extender_that_waits_for_nothing_is_alive_and_ready(extender: Extende
     assert extender.ask("/readyz?verbose").text == (
         "[+]ping ok\n[+]plugins ok\n[+]plugins-started ok\n[+]shutdown ok\nreadyz check passed\n"
     )
-
-
-@in_memory
-async def test_a_plugin_that_has_not_started_makes_the_extender_unready_until_it_has() -> None:
-    extender = Extender(StartsLater, profiles=[profile(filter=["StartsLater"])])
-    missing = "not started yet: StartsLater"
-    for path in ("/readyz", "/readyz?verbose"):
-        answer = await extender.begin(path).answer()
-        assert (answer.status, f"[-]plugins-started failed: {missing}" in answer.text) == (
-            503,
-            True,
-        )
-    assert (await extender.begin("/livez").answer()).status == 200
-    refused = await extender.begin("/filter", request("filter")).answer()
-    assert f"kubextend is not ready: {missing}" in refused.error
-    async with extender.running():
-        plugin = extender.plugin("StartsLater")
-        await until(lambda: plugin.attempts == 1)
-        # Pauses between two starts grow to some seconds at most.
-        while (await extender.begin("/readyz").answer()).status != 200:
-            await skip(1)
-            await asyncio.sleep(0)
-        assert (await extender.begin("/filter", request("filter")).answer()).error == ""
-    failures = {"plugin": "StartsLater", "extension_point": "Start"}
-    assert extender.counted("kubextend_plugin_failures_total", **failures) == 1
 
 
 def test_an_extender_is_unready_and_alive_from_the_moment_of_shutting_down() -> None:
@@ -129,9 +73,6 @@ def test_a_probe_is_verbose_where_its_query_says_so(
     assert (answer.status, len(answer.text.splitlines())) == (200, lines)
 
 
-# Metrics.
-
-
 def test_the_metrics_tell_of_requests_plugins_and_the_process() -> None:
     extender = Extender()
     extender.ask("/filter", request("filter"))
@@ -157,10 +98,7 @@ def test_the_metrics_tell_of_requests_plugins_and_the_process() -> None:
     [
         ("kubextend_verb_duration_seconds", [0.001 * 2.0**power for power in range(-5, 15)]),
         ("kubextend_request_body_bytes", [1024.0 * 4.0**power for power in range(11)]),
-        (
-            "kubextend_verb_nodes",
-            [1, 10, 50, 100, 250, 500, 1e3, 2500, 5e3, 1e4, 1.5e4, 5e4, 1e5],
-        ),
+        ("kubextend_verb_nodes", [1, 10, 50, 100, 250, 500, 1e3, 2500, 5e3, 1e4, 1.5e4, 5e4, 1e5]),
     ],
 )
 def test_histograms_have_the_buckets_that_dashboards_know(name: str, bounds: list[float]) -> None:
@@ -210,9 +148,6 @@ async def test_of_many_scrapes_at_once_most_get_the_last_text() -> None:
     assert (await later.answer()).status == 200
 
 
-# Memory.
-
-
 @pytest.mark.parametrize(
     ("file", "text", "limit"),
     [
@@ -233,11 +168,7 @@ def test_the_memory_limit_is_that_of_the_cgroup(
 
 @pytest.mark.parametrize(
     ("limit", "held", "warned"),
-    [
-        (None, 1024 * MIB, False),
-        (512 * MIB, 257 * MIB, True),
-        (512 * MIB, 256 * MIB, False),
-    ],
+    [(None, 1024 * MIB, False), (512 * MIB, 257 * MIB, True), (512 * MIB, 256 * MIB, False)],
 )
 def test_requests_that_may_hold_more_than_half_of_the_memory_are_warned_of(
     limit: int | None, held: int, warned: bool

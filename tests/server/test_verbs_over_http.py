@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
-from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.doors.extender import (
     IN_CORE,
     IN_PYTHON,
@@ -49,9 +48,6 @@ def extender(request: pytest.FixtureRequest) -> Extender:
     return made(request.param)
 
 
-# Answers.
-
-
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_answers_on_its_path(extender: Extender, verb: str) -> None:
     answer = extender.ask(f"/{verb}", request(verb))
@@ -84,9 +80,7 @@ def test_the_verbs_are_under_the_configured_path(path: str, prefix: str) -> None
     assert extender.ask("/livez").status == 200
 
 
-def test_only_the_verbs_of_the_configuration_are_served(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_only_the_verbs_of_the_configuration_are_served(caplog: pytest.LogCaptureFixture) -> None:
     """A verb that is not served is logged once, since the scheduler's file calls for it."""
     scores = profile(*IN_CORE["pluginConfig"], score=["LabelMatch"])
     for served, extender in (
@@ -103,33 +97,11 @@ def test_only_the_verbs_of_the_configuration_are_served(
         assert sorted(logged) == sorted(f"/{verb}" for verb in {*VERBS} - served)
 
 
-class Stamp:
-    """Middleware that marks every answer."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def stamped(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (b"stamp", b"1")]
-            await send(message)
-
-        await self._app(scope, receive, stamped)
-
-
 @in_memory
-async def test_an_application_works_below_a_path_and_inside_middleware_of_another() -> None:
-    extender = Extender(server={"path": "/v1"})
-    outer = Starlette(routes=[Mount("/below", extender.asgi)])
-    outer.add_middleware(Stamp)
-    answer = await Call(outer, "/below/v1/filter", request("filter")).answer()
-    assert (answer.status, answer.headers["stamp"], names_of(answer)) == (200, "1", ["good"])
-    assert (await Call(outer, "/v1/filter", request("filter")).answer()).status == 404
-    inside = Extender()
-    inside.asgi.add_middleware(Stamp)
-    answer = await inside.begin("/filter", request("filter")).answer()
-    assert (answer.status, answer.headers["stamp"]) == (200, "1")
+async def test_an_application_works_below_a_path_of_another() -> None:
+    outer = Starlette(routes=[Mount("/below", Extender(server={"path": "/v1"}).asgi)])
+    for path, status in (("/below/v1/filter", 200), ("/v1/filter", 404)):
+        assert (await Call(outer, path, request("filter")).answer()).status == status
 
 
 @in_memory
@@ -141,21 +113,15 @@ async def test_a_body_may_come_in_any_pieces(extender: Extender) -> None:
         assert names_of(answer) == ["good", "more"]
 
 
-# Requests that are refused.
-
-
 @pytest.mark.parametrize(
     ("method", "path", "status", "allow"),
     [
         ("GET", "/filter", 405, "POST"),
-        ("PUT", "/bind", 405, "POST"),
         ("DELETE", "/prioritize", 405, "POST"),
-        ("POST", "/livez", 405, "GET, HEAD"),
         ("POST", "/metrics", 405, "GET, HEAD"),
         ("POST", "/", 404, None),
         ("POST", "/filter/", 404, None),
         ("POST", "//filter", 404, None),
-        ("POST", "/Filter", 404, None),
         ("POST", "/filter/x", 404, None),
         ("GET", "/favicon.ico", 404, None),
     ],
@@ -182,8 +148,6 @@ def test_wrong_methods_and_paths_are_refused_and_never_redirected(
         ({"Content_Encoding": "identity"}, 200),
         ({"Content_Type": "application/json" + ";a" * 30_000}, 415),
         ({"Content_Type": "application/json; charset=utf-16"}, 415),
-        ({"Content_Type": "application/x-www-form-urlencoded"}, 415),
-        ({"Content_Type": "text/json"}, 415),
         ({"Content_Type": "application/jsonx"}, 415),
         ({"Content_Type": ";"}, 415),
         ({"Content_Type": ""}, 415),
@@ -199,6 +163,12 @@ def test_only_plain_json_is_read(extender: Extender, headers: dict[str, str], st
 
 
 UNREADABLE = [b"", b"x", b"{", b'{"Pod":', b"[1]", b'"\xff"', b"{}garbage", b"[" * 100_000]
+WRONG_TYPE = {
+    "filter": b'{"Pod":3}',
+    "prioritize": b'{"Pod":{},"NodeNames":[1]}',
+    "preempt": b'{"NodeNameToVictims":3}',
+    "bind": b'{"PodName":1}',
+}
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -208,7 +178,7 @@ async def test_what_is_not_json_gets_one_line_that_says_where_and_what(
 ) -> None:
     """preempt answers that no pod may go: kube-scheduler ignores a status, and would evict pods."""
     before = extender.counted(CALLS, verb=verb, result="bad_request")
-    for body in UNREADABLE:
+    for body in [*UNREADABLE, WRONG_TYPE[verb]]:
         answer = await extender.begin(f"/{verb}", body, method="POST").answer()
         if verb == "preempt":
             assert (answer.status, answer.body) == (200, NOBODY)
@@ -216,7 +186,7 @@ async def test_what_is_not_json_gets_one_line_that_says_where_and_what(
             assert (answer.status, answer.error[:5]) == (400, "byte ")
             assert "\n" not in answer.error
     counted = extender.counted(CALLS, verb=verb, result="bad_request") - before
-    assert counted == len(UNREADABLE)
+    assert counted == len(UNREADABLE) + 1
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -265,12 +235,10 @@ async def test_every_file_of_the_json_suite_is_served_or_refused(
     assert wrong == []
 
 
-# Limits on bodies.
-
-
 @in_memory
 async def test_a_body_over_the_limit_is_refused_before_it_comes() -> None:
     extender = Extender(server={"maxBodyBytes": LIMIT})
+    text = {"Content_Type": "text/json"}
     for status, call in (
         (200, extender.begin("/filter", request("filter").ljust(LIMIT))),
         (413, extender.begin("/filter", request("filter").ljust(LIMIT + 1))),
@@ -282,24 +250,11 @@ async def test_a_body_over_the_limit_is_refused_before_it_comes() -> None:
         assert answer.status == status
         if status == 413:
             assert "server.maxBodyBytes" in answer.error
-    assert extender.counted(REFUSED, status="413") == 3
-
-
-@pytest.mark.parametrize(
-    ("body", "headers", "status"),
-    [
-        (b"{", {}, 400),
-        (b" " * 2 * LIMIT, {}, 413),
-        (b"{}", {"Content_Type": "text/json"}, 415),
-    ],
-)
-def test_a_refused_preempt_is_an_answer_that_evicts_nobody(
-    body: bytes, headers: dict[str, str], status: int
-) -> None:
-    extender = Extender(server={"maxBodyBytes": LIMIT})
-    answer = extender.ask("/preempt", body, **headers)
-    assert (answer.status, answer.body) == (200, NOBODY)
-    assert extender.counted(REFUSED, status=str(status)) == 1
+    # A status would let kube-scheduler evict pods.
+    for body, headers in ((b" " * 2 * LIMIT, {}), (b"{}", text)):
+        refused = await extender.begin("/preempt", body, **headers).answer()
+        assert (refused.status, refused.body) == (200, NOBODY)
+    assert [extender.counted(REFUSED, status=each) for each in ("413", "415")] == [4, 1]
 
 
 @in_memory
@@ -350,21 +305,6 @@ async def test_the_body_of_a_client_that_left_counts_as_long_as_a_plugin_holds_i
     await until(lambda: extender.counted(IN_FLIGHT) == 0)
 
 
-@pytest.mark.parametrize("then", ["raise", "die", "exit"])
-def test_a_server_outlives_a_filter_that_fails(then: str) -> None:
-    extender, failing = made(IN_PYTHON), pod(then=then)
-    answer = extender.ask("/filter", request("filter", failing))
-    assert (answer.status, answer.json["Nodes"]) == (200, None)
-    assert answer.error
-    assert "0x7f3a" not in answer.error
-    answer = extender.ask("/preempt", request("preempt", failing))
-    assert (answer.status, answer.body) == (200, NOBODY)
-    assert extender.ask("/filter", request("filter")).status == 200
-
-
-# Binds that wait for Permit.
-
-
 HELD = profile(*IN_CORE["pluginConfig"], filter=["LabelMatch"], reserve=["Quota"], permit=["Quota"])
 
 
@@ -393,15 +333,3 @@ async def test_a_bind_that_waits_ends_as_it_should_on_any_server(end: str) -> No
     assert steps == ["reserve"] if end == "allowed" else ["reserve", "unreserve"]
     assert extender.waiting() == []
     assert bound.nodes == ({"u-p": "good"} if end == "allowed" else {})
-
-
-@in_memory
-async def test_held_pods_are_sent_back_as_soon_as_the_server_is_to_end() -> None:
-    extender = Extender(binder=Bindings(), profiles=[HELD])
-    async with extender.running():
-        await extender.begin("/filter", request("filter")).answer()
-        call = extender.begin("/bind", json.dumps(binding()).encode())
-        await extender.until_held("u-p")
-        extender.shut_down()
-        assert (await call.answer()).error == "kubextend is shutting down"
-        assert (await extender.begin("/readyz").answer()).status == 503

@@ -26,23 +26,12 @@ class Room(Plugin):
 
 
 class Scheduler:
-    """Groups of pods on a wire, and what kube-scheduler asks about them.
-
-    Args:
-        nodes: the names of the nodes.
-        plugins: the plugins; a ``Room`` with room for one pod a node by default.
-        parts: the other arguments of ``Wire``.
-
-    Attributes:
-        pods: the manifests by the pods' names.
-        calls: how often filter was called.
-    """
+    """Groups of pods on a wire with a ``Room`` by default, and what is asked about them."""
 
     def __init__(self, *plugins: Any, nodes: Sequence[str] = (), **parts: Any) -> None:
         self.nodes = list(nodes or (f"n{number}" for number in range(5)))
         self.wire = Wire(*(plugins or [Room()]), nodes=self.nodes, **parts)
         self.pods: dict[str, dict[str, Any]] = {}
-        self.calls = 0
 
     def create(
         self, names: Iterable[str], group: str = "g", *, shown: bool = True, **fields: Any
@@ -58,7 +47,6 @@ class Scheduler:
 
     def filter(self, name: str, nodes: Sequence[str] | None = None) -> list[str]:
         """Call filter for a pod; return the kept nodes."""
-        self.calls += 1
         said = self.wire.filter(self.pods[name], self.nodes if nodes is None else nodes)
         assert not said.error
         return said.kept

@@ -45,9 +45,6 @@ def wire_of(*plugins: Any, **parts: Any) -> Wire:
     return Wire(*plugins, **{"nodes": ["n"], "pods": [ONE, TWO]} | parts)
 
 
-# The second look of filters in bind, where plugins count pods.
-
-
 def test_two_pods_whose_binds_come_together_do_not_both_take_room_for_one(hang: Hang) -> None:
     wire = wire_of(plugin := OnePod())
     assert [wire.filter(of).kept for of in (ONE, TWO)] == [["n"], ["n"]]
@@ -163,9 +160,6 @@ def test_a_pod_too_large_to_be_kept_whole_is_read_from_the_api_before_it_is_boun
     assert read == [70_000]
 
 
-# Pods that are bound without plugins.
-
-
 @pytest.mark.parametrize("scheduler", ["plain", "passed-through"])
 @pytest.mark.parametrize("refused", ["", "no"])
 def test_a_pod_without_plugins_counts_on_its_node_if_it_is_bound(
@@ -179,9 +173,6 @@ def test_a_pod_without_plugins_counts_on_its_node_if_it_is_bound(
     assert wire.bind(of, "n").error == refused
     assert wire.assumed() == ({} if refused else {"plain": "n"})
     assert wire.filter(ONE).kept == (["n"] if refused else [])
-
-
-# Requests that end, and newer ones for the same pod.
 
 
 def test_a_bound_pod_stays_assumed_though_its_client_leaves_in_post_bind() -> None:

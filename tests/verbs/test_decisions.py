@@ -9,7 +9,6 @@ from tests.doors.wire import (
     Steps,
     Wire,
     answers,
-    names_request,
     needs,
     node,
     pod,
@@ -22,6 +21,7 @@ from kubextend import Status
 from kubextend.plugins import Coscheduling
 
 A = pod("a")
+GANG = {"scheduling.x-k8s.io/pod-group": "g", "pod-group.scheduling.sigs.k8s.io/min-available": "2"}
 SSD = [node("a", labels={"rdma": ""}), node("b"), node("c")]
 
 
@@ -124,11 +124,7 @@ def test_a_bind_that_permit_rejects_names_the_plugin_and_is_done() -> None:
 
 
 def test_a_held_pod_is_under_way_and_says_which_members_its_gang_lacks() -> None:
-    labels = {
-        "scheduling.x-k8s.io/pod-group": "g",
-        "pod-group.scheduling.sigs.k8s.io/min-available": "2",
-    }
-    first, second = (pod(name, labels=labels) for name in "ab")
+    first, second = (pod(name, labels=GANG) for name in "ab")
     wire = Wire(Coscheduling, nodes=["n", "m"], pods=[first, second])
     call = wire.begin_bind(first, "n")
     wire.wait_until_held(first)
@@ -192,20 +188,8 @@ def test_whole_nodes_are_recorded_by_their_names() -> None:
     assert [each["node"] for each in nodes_of(wire)["items"]] == ["a", "b", "c"]
 
 
-def test_the_nodes_of_a_call_that_is_forgotten_are_said_to_be_unknown() -> None:
-    wire = Wire(needs(), nodes=["n"])
-    assert wire.get("/decisions/unknown/nodes").status == 404
-    wire.post("/filter", names_request(A, ["n"]))
-    assert wire.get(f"/decisions/{uid_of(A)}/nodes?unknown=x").status == 400
-    assert wire.get("/decisions?pod=ml/a", token="another-token-of-them").status == 401
-
-
 # What a tenant does to his own pods changes no answer for the pods of others.
 
-GANG = {
-    "scheduling.x-k8s.io/pod-group": "g",
-    "pod-group.scheduling.sigs.k8s.io/min-available": "2",
-}
 TOO_MANY = {f"k{number}": "v" for number in range(5000)}
 
 

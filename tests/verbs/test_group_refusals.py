@@ -47,17 +47,13 @@ def test_each_refusal_of_a_member_takes_twice_as_long_and_ten_seconds_at_most(
     wire = wire_of(Steps(reserve=NO))
     assert [refused_after_s(wire) for _ in range(7)] == [1, 2, 4, 8, 10, 10, 10]
     assert any(line.endswith("pod ml/p in pod group gang") for line in caplog.messages)
-    # A lone pod has its answer at once.
-    assert [refused_after_s(wire, LONE) for _ in range(3)] == [0, 0, 0]
+    # A lone pod has its answer at once, and each pod has a count of its own.
+    other = grouped(pod("other"), "gang")
+    wire.show_pod(other)
+    assert [refused_after_s(wire, of) for of in (LONE, other, LONE, other, P)] == [0, 1, 0, 2, 10]
 
 
-@pytest.mark.parametrize("point", CYCLE)
-def test_it_does_not_matter_which_plugin_refuses(point: str) -> None:
-    wire = wire_of(Steps("reserve", **{point: NO}))
-    assert [refused_after_s(wire) for _ in range(2)] == [1, 2]
-
-
-def test_it_does_not_matter_whether_a_filter_or_the_guard_refuses() -> None:
+def test_it_does_not_matter_who_refuses() -> None:
     full = node("n", allocatable={"cpu": "0"})
     wanting = grouped(pod("p", requests={"cpu": "1"}))
     guarded = {"guard.resources": True}
@@ -69,7 +65,8 @@ def test_it_does_not_matter_whether_a_filter_or_the_guard_refuses() -> None:
     ]
     unlisted = wire_of(Steps("reserve"))
     unlisted.nodes.synced = False
-    for wire in [*wires, unlisted]:
+    wires += [unlisted, *(wire_of(Steps("reserve", **{point: NO})) for point in CYCLE)]
+    for wire in wires:
         assert [refused_after_s(wire) for _ in range(2)] == [1, 2]
 
 
@@ -135,13 +132,6 @@ def test_a_count_of_refusals_ends_with_the_pod_alone(how: str) -> None:
     assert refused_after_s(wire) == (4 if how == "filter" else 1)
 
 
-def test_each_pod_has_a_count_of_its_own() -> None:
-    other = grouped(pod("other"))
-    wire = wire_of(Steps(reserve=NO), pods=[P, other])
-    asked = [P, P, other, P, other]
-    assert [refused_after_s(wire, of) for of in asked] == [1, 2, 1, 4, 2]
-
-
 @pytest.mark.parametrize("shown", [[], [{**P, "spec": {**P["spec"], "nodeName": "m"}}]])
 def test_of_a_pod_that_is_gone_or_bound_nothing_is_remembered(shown: Sequence[Any]) -> None:
     wire = wire_of(Steps(reserve=NO), pods=shown)
@@ -159,10 +149,8 @@ def test_a_pod_that_is_not_watched_is_looked_up_when_refused(
 ) -> None:
     wire = unwatched(*known)
     assert [refused_after_s(wire) for _ in range(2)] == delays_s
-
-
-def test_a_pod_of_which_the_api_says_nothing_counts_as_a_member() -> None:
-    wire = unwatched()
+    # A pod of which the API says nothing counts as a member.
+    wire = unwatched(*known)
     wire.pods.down = ClusterError("503")
     assert refused_after_s(wire) == 1
 

@@ -95,33 +95,27 @@ def test_without_the_guard_the_pod_is_bound_to_the_full_node() -> None:
     assert wire.bind(ONE, "n").error == ""
 
 
+MANY = {f"example.com/resource-{number:04}": "1" for number in range(3000)}
+LARGE = pod("large", requests={"cpu": "1", **MANY})
+
+
 @pytest.mark.parametrize(
-    ("unsynced", "to", "why"),
+    ("unsynced", "of", "to", "why"),
     [
-        ("nodes", "n", UNLISTED),
-        ("pods", "n", UNLISTED),
-        ("", "m", "the node is not among those that kubextend watches"),
+        ("nodes", ONE, "n", UNLISTED),
+        ("pods", ONE, "n", UNLISTED),
+        ("", ONE, "m", "the node is not among those that kubextend watches"),
+        ("", pod("three"), "n", "there is no pod ml/three of this UID"),
+        ("", LARGE, "n", "the pod is too large to see whether it fits"),
     ],
+    ids=["nodes", "pods", "the node", "the pod", "its requests"],
 )
-def test_what_is_not_known_binds_no_pod(unsynced: str, to: str, why: str) -> None:
-    wire = wire_of()
+def test_what_is_not_known_binds_no_pod(unsynced: str, of: Any, to: str, why: str) -> None:
+    wire = wire_of(pods=[ONE, TWO, LARGE])
     if unsynced:
         getattr(wire, unsynced).synced = False
-    assert wire.bind(ONE, to).error == why
-    assert (wire.binder.bound, refusals(wire)) == ({}, 1)
-
-
-def test_a_pod_that_nobody_knows_is_not_bound() -> None:
-    wire = wire_of()
-    assert wire.bind(pod("three"), "n").error == "there is no pod ml/three of this UID"
+    assert wire.bind(of, to).error == why
     assert wire.binder.bound == {}
-
-
-def test_a_pod_that_is_kept_without_its_requests_is_not_bound() -> None:
-    many = {f"example.com/resource-{number:04}": "1" for number in range(3000)}
-    large = pod("large", requests={"cpu": "1", **many})
-    wire = wire_of(pods=[large])
-    assert wire.bind(large, "n").error == "the pod is too large to see whether it fits"
 
 
 @PLUGINS

@@ -5,14 +5,16 @@ answered after 80 % of it, or runs once more without the plugin after 60 %.
 """
 
 import asyncio
+import weakref
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
 from tests.doors.wire import (
     Answer,
-    Call,
     Hang,
     Plugin,
+    Steps,
     Wire,
     answers,
     names_request,
@@ -41,10 +43,7 @@ def wire_of(odd: Plugin, settings: Any = (), **parts: Any) -> Wire:
 
 def hung(wire: Wire, path: str, body: bytes, *, retried: bool = False) -> Answer:
     """Return the answer to a request for which a plugin hangs."""
-    return answer_of(wire, wire.begin(path, body), retried=retried)
-
-
-def answer_of(wire: Wire, call: Call, *, retried: bool = False) -> Answer:
+    call = wire.begin(path, body)
     wire.skip(359)
     assert not call.done
     wire.skip(2)
@@ -98,17 +97,38 @@ def test_a_filter_that_hangs_rejects_all_nodes_where_errors_are_ignored(
     assert (said.unresolvable, said.error) == ({"good": why, "plain": why}, "")
 
 
-def test_a_request_that_waits_for_a_thread_all_its_time_is_rejected_where_errors_are_ignored(
+def test_a_request_that_gets_no_thread_in_its_time_is_rejected_where_errors_are_ignored(
     hang: Hang,
 ) -> None:
-    wire = wire_of(Plugin("Odd", filter=hang), {"extender.ignorable": True})
-    # More than there are threads: the last of them never begin.
+    settings = {"extender.ignorable": True, "extender.httpTimeout": "5s"}
+    odd = Plugin("Odd", pre_filter=hang, reserve=answers(None), unreserve=answers(None))
+    wire = wire_of(odd, settings)
+    # The filters of binds have 5 s, and hold all threads: the request is over after 4 s.
     threads = int(wire.metric("kubextend_threads_limit", pool="verb"))
-    calls = [wire.begin("/filter", NAMES) for _ in range(threads + 4)]
-    assert hang.calls == threads
-    wire.skip(490)
-    said = [call.answer() for call in calls]
-    assert not any(each.error or each.kept for each in said)
+    pods = [pod(f"p{number}") for number in range(threads)]
+    wire.show_pod(*pods)
+    for of in pods:
+        wire.begin_bind(of, "good")
+    wire.until(lambda: hang.calls == threads)
+    call = wire.begin("/filter", NAMES)
+    wire.skip(4.5)
+    said = call.answer()
+    assert (said.kept, said.rejected, said.error) == ([], {}, "")
+
+
+def test_an_idle_thread_keeps_nothing_of_its_last_call() -> None:
+    """A body or an answer may have megabytes."""
+    kept = ContextVar[object]("kept")
+    alive: list[weakref.ref[Steps]] = []
+
+    def keep(*_: Any) -> None:
+        large = Steps()
+        alive.append(weakref.ref(large))
+        kept.set(large)
+
+    wire = wire_of(Plugin("Odd", filter=keep))
+    assert wire.filter(P, ["good"]).kept == ["good"]
+    wire.until(lambda: alive[0]() is None)
 
 
 @pytest.mark.parametrize("method", ["pre_score", "score_nodes", "score"])
@@ -145,7 +165,9 @@ def test_what_took_the_time_is_blamed_and_not_what_was_called_last(hang: Hang) -
     assert (is_open(wire, "Slow"), is_open(wire, "Last")) == (1, 0)
 
 
-def test_a_thread_that_comes_back_changes_nothing_and_is_stuck_no_longer(hang: Hang) -> None:
+def test_a_thread_that_comes_back_changes_nothing_and_its_plugin_is_called_again_after_a_while(
+    hang: Hang,
+) -> None:
     wire = wire_of(Plugin("Odd", filter=hang))
     hung(wire, "/filter", NAMES)
     hang.over.set()
@@ -153,18 +175,21 @@ def test_a_thread_that_comes_back_changes_nothing_and_is_stuck_no_longer(hang: H
     requests = "kubextend_verb_requests_total"
     assert wire.metric(requests, verb="filter", result="ok") == 0
     assert wire.metric(requests, verb="filter", result="error") == 1
-
-
-def test_a_plugin_that_hung_is_called_again_after_half_a_minute(hang: Hang) -> None:
-    wire = wire_of(Plugin("Odd", filter=hang))
-    hung(wire, "/filter", NAMES)
-    hang.over.set()
-    wire.until(lambda: not wire.metric("kubextend_plugin_stuck_threads", plugin="Odd"))
     wire.skip(28)
     assert wire.filter(P).error
     wire.skip(2)
     assert wire.filter(P).kept == ["good"]
     assert is_open(wire) == 0
+
+
+def test_two_stuck_threads_fail_livez(hang: Hang) -> None:
+    wire = wire_of(Plugin("Odd", filter=hang))
+    calls = [wire.begin("/filter", NAMES) for _ in range(2)]
+    wire.skip(490)
+    assert all(call.answer().error for call in calls)
+    livez = wire.get("/livez")
+    assert livez.status == 503
+    assert '2 threads are stuck in plugin "Odd"' in livez.body.decode()
 
 
 # In bind plugins get nothing of the last 20 s of its time, of the last 15 s nothing but Unreserve
@@ -201,7 +226,7 @@ def test_a_bind_whose_plugin_hangs_is_an_error_in_time_and_unreserves(
     # It is called no more; what it may have reserved is given up although its breaker is open.
     assert "Odd" in wire.bind(P, "good").error
     assert hang.calls == (0 if asynchronous else 1)
-    assert wire.binder.bound == {}
+    assert (wire.binder.bound, wire.assumed()) == ({}, {})
     assert is_open(wire) == 1
     assert unreserved
 

@@ -6,7 +6,7 @@ kube-scheduler takes the Error of bind for a failure of the scheduler, and tries
 from typing import Any
 
 import pytest
-from tests.doors.wire import WAIT, Answer, Call, Steps, Wire, node, pod, uid_of
+from tests.doors.wire import WAIT, Call, Steps, Wire, answers, node, pod, uid_of
 
 from kubextend import Status
 from kubextend.framework import Handle
@@ -85,28 +85,18 @@ def test_nobody_is_evicted_for_a_pod_that_permit_rejected_a_moment_ago() -> None
     assert wire.preempt(P, VICTIMS).victims == VICTIMS
 
 
-class Activates:
-    """A Permit plugin that rejects, and can make kube-scheduler try pods again."""
-
-    name = "Activates"
-
-    def __init__(self, handle: Handle) -> None:
-        self.handle = handle
-
-    def permit(self, *_: Any) -> Status:
-        return REJECTS
-
-
 @pytest.mark.parametrize(
     ("what", "woken"), [("activated", ["p"]), ("it is over", ["p"]), ("the pod is gone", [])]
 )
 def test_a_rejection_ends_once_and_kube_scheduler_is_told(what: str, woken: list[str]) -> None:
     handles: list[Handle] = []
 
-    class Door(Activates):
+    class Door:
+        name = "Door"
+        permit = staticmethod(answers(REJECTS))
+
         def __init__(self, handle: Handle) -> None:
             handles.append(handle)
-            super().__init__(handle)
 
     wire = wire_of(Door)
     rejected(wire)
@@ -118,7 +108,7 @@ def test_a_rejection_ends_once_and_kube_scheduler_is_told(what: str, woken: list
         case "activated":
             of = wire.pods.store.get(uid_of(P))
             assert of is not None
-            handle.activate(each for each in [of])
+            handle.activate([of])
         case "it is over":
             wire.skip(0.1)
         case _:
@@ -272,9 +262,7 @@ def test_the_end_of_kubextend_ends_the_wait_for_an_answer() -> None:
     assert {call.answer().error for call in calls} == {CLOSED}
 
 
-def test_the_answer_about_a_pod_that_permit_has_no_room_for_or_rejects_at_once_does_not_wait() -> (
-    None
-):
+def test_the_answer_about_a_pod_that_permit_never_held_does_not_wait() -> None:
     plugin = door(permit=WAIT)
     wire = wire_of(plugin, settings={"extender.maxHeldPods": 60})
     calls = held_and_rejected(wire, names_of("a", 60))
@@ -285,8 +273,7 @@ def test_the_answer_about_a_pod_that_permit_has_no_room_for_or_rejects_at_once_d
     wire = wire_of(plugin, settings={"extender.maxHeldPods": 1}, pods=[P, pod("q")])
     wire.begin_bind(P, "n")
     wire.wait_until_held(P)
-    full: Answer = wire.bind(pod("q"), "n")
-    assert "1 pods wait already" in full.error
+    assert "1 pods wait already" in wire.bind(pod("q"), "n").error
 
 
 def test_of_a_pod_that_is_deleted_nothing_is_remembered() -> None:

@@ -30,9 +30,7 @@ BAD_CALLS: dict[str, Callable[..., Any]] = {
     "raises a panic": raises(BaseException("panic")),
     "raises SystemExit": raises(SystemExit(3)),
     "raises GeneratorExit": raises(GeneratorExit()),
-    "raises StopIteration": raises(StopIteration()),
     "answers a number": answers(17),
-    "answers a text": answers("good"),
     "answers NaN": answers(float("nan")),
     "answers an Error": answers(Status.error("no")),
     "answers Wait": answers(Status.wait()),
@@ -104,10 +102,7 @@ def test_a_post_filter_that_fails_leaves_the_pod_unschedulable() -> None:
     "bad",
     [
         raises(BaseException("panic")),
-        answers(3),
         answers((Status.wait(), float("nan"))),
-        answers((Status.wait(), "soon")),
-        answers((Status.wait(), 1, 2)),
         answers(Status.error("no")),
     ],
 )
@@ -142,11 +137,10 @@ def log_of_failure(
     wire = wire_of(Plugin("Odd", **methods))
     if "score" in method:
         wire.prioritize(P)
-    elif method in {"reserve", "permit", "pre_bind", "bind"}:
-        wire.filter(P)
-        wire.bind(P, "good")
     else:
         wire.filter(P)
+    if method in {"reserve", "permit"}:
+        wire.bind(P, "good")
     (record,) = [each for each in caplog.records if getattr(each, "plugin", "") == "Odd"]
     return record
 
@@ -154,23 +148,11 @@ def log_of_failure(
 @pytest.mark.parametrize(
     ("method", "answer", "said"),
     [
-        ("filter", True, "answered bool True where a Status or None is expected"),
-        ("filter", "no", "answered str 'no' where a Status or None is expected"),
         ("filter", b"x" * 500, f"answered bytes b'{'x' * 78} where a Status or None is expected"),
-        ("filter_nodes", None, "answered NoneType where a sequence of Rejection is expected"),
         ("filter_nodes", [True], "answered bool True where a Rejection is expected"),
-        ("filter_nodes", "no", "answered str 'no' where a sequence of Rejection is expected"),
-        ("pre_filter", False, "answered bool False where a Status, a PreFilterResult, both or"),
         ("pre_filter", (1, 2, 3), "answered tuple where a Status, a PreFilterResult, both"),
-        ("score", 0.5, "answered float 0.5 where an int is expected"),
-        ("score", "50", "answered str '50' where an int is expected"),
-        ("score_nodes", None, "answered NoneType where a sequence of int is expected"),
         ("score_nodes", [1, 0.5], "answered float 0.5 where an int is expected"),
-        ("permit", True, "answered bool True where a Status, None or (Status.wait(), seconds) is"),
         ("permit", (Status.wait(), "soon"), "answered str 'soon' where an int or a float as the"),
-        ("permit", (Status.wait(), 1, 2), "where a Status, None or (Status.wait(), seconds) is"),
-        ("reserve", True, "answered bool True where a Status or None is expected"),
-        ("bind", "bound", "answered str 'bound' where a Status or None is expected"),
     ],
 )
 def test_the_log_says_what_a_plugin_answered_and_what_it_may_answer(
@@ -201,11 +183,8 @@ def test_the_log_names_an_async_method_that_nobody_awaits(
         ("filter", "Filter", "good"),
         ("pre_score", "PreScore", ""),
         ("score", "Score", "good"),
-        ("score_nodes", "Score", ""),
         ("reserve", "Reserve", "good"),
         ("permit", "Permit", "good"),
-        ("pre_bind", "PreBind", "good"),
-        ("bind", "Bind", "good"),
     ],
 )
 def test_the_log_names_the_pod_that_a_plugin_failed_for(

@@ -21,13 +21,7 @@ STEPS = 25
 
 @dataclass
 class Model:
-    """What a scheduler would do that knows everything.
-
-    Attributes:
-        seats: how many pods each node takes, in the order of the nodes.
-        scores: the score of each node for each pod.
-        bound: the node of each bound pod.
-    """
+    """What a scheduler would do that knows the seats of each node, and each pod's scores."""
 
     seats: dict[str, int]
     scores: dict[tuple[str, str], int]

@@ -1,5 +1,6 @@
 """The prioritize verb: points of ten for nodes, and an empty list where there is nothing to say."""
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -77,26 +78,18 @@ def test_where_there_is_nothing_to_say_the_list_is_empty(body: bytes, result: st
     assert wire.metric("kubextend_verb_requests_total", verb="prioritize", result=result) == 1
 
 
-def test_a_body_that_cannot_be_read_gets_the_status_400() -> None:
-    assert Wire(scores()).post("/prioritize", b"{").status == 400
-
-
 WILD: dict[str, Any] = {
     "raises Exception": raises(RuntimeError("0x7f3a")),
-    "raises SystemExit": raises(SystemExit(3)),
     "raises as a panic of the core does": raises(BaseException("panic")),
     "answers None": answers(None),
     "answers too few": answers([1]),
     "answers too many": answers([1, 2, 3]),
-    "answers texts": answers(["1", "2"]),
     "answers bytes": answers(b"\x01\x02"),
-    "answers a bytearray": answers(bytearray(2)),
     "answers NaN": answers([float("nan"), 1]),
     "answers numbers with a point": answers([1.5, 2.5]),
     "answers 10^30": answers([10**30, 1]),
     "answers 101": answers([101, 1]),
     "answers -1": answers([-1, 1]),
-    "answers a dict by name": answers({"good": 1, "plain": 2}),
 }
 
 
@@ -134,38 +127,29 @@ def test_a_pre_score_that_skips_takes_its_score_out_of_that_call_alone() -> None
     assert wire.prioritize(pod(), whole=NODES).scores == {"good": 10, "plain": 10}
 
 
-# The attempt: what a plugin's PreFilter wrote is there for its Score.
-
-
-class Prepares(Plugin):
-    """Scores all nodes with ten times the number of its PreFilter calls."""
-
-    def __init__(self) -> None:
-        self.prepared = 0
-        super().__init__("Prepares", pre_filter=self._prepare, score=self._score)
-
-    def _prepare(self, state: Any, _pod: Any, _nodes: Any) -> None:
-        self.prepared += 1
-        state.write("points", 10 * self.prepared)
-
-    def _score(self, state: Any, _pod: Any, _node: Any) -> Any:
-        return state.read("points")
+def prepares() -> Plugin:
+    """Return a plugin whose score is ten times the number of its PreFilter calls."""
+    points = count(10, 10)
+    return Plugin(
+        "Prepares",
+        pre_filter=lambda state, *_: state.write("points", next(points)),
+        score=lambda state, *_: state.read("points"),
+    )
 
 
 def test_prioritize_scores_what_filter_prepared_however_often_it_is_called() -> None:
-    wire = Wire(plugin := Prepares())
+    wire = Wire(prepares())
     wire.filter(pod(), whole=NODES)
     for _ in range(2):
         assert wire.prioritize(pod(), whole=NODES).scores == {"good": 1, "plain": 1}
-    assert plugin.prepared == 1
 
 
 def test_prioritize_prepares_an_attempt_that_filter_failed_in_or_that_is_lost() -> None:
-    wire = Wire(Prepares(), Plugin("Breaks", filter=BROKEN))
+    wire = Wire(prepares(), Plugin("Breaks", filter=BROKEN))
     assert wire.filter(pod(), whole=NODES).error
     assert wire.prioritize(pod(), whole=NODES).scores == {"good": 2, "plain": 2}
 
 
 def test_prioritize_prepares_a_lost_attempt_past_a_pre_filter_that_may_be_ignored() -> None:
-    wire = Wire(Plugin("Breaks", pre_filter=BROKEN), Prepares(), ignored=["Breaks"])
+    wire = Wire(Plugin("Breaks", pre_filter=BROKEN), prepares(), ignored=["Breaks"])
     assert wire.prioritize(pod(), whole=NODES).scores == {"good": 1, "plain": 1}

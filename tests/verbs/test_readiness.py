@@ -1,6 +1,5 @@
 """What each verb answers while something that its profile looks at is missing."""
 
-import logging
 from itertools import product
 from typing import Any
 
@@ -77,20 +76,6 @@ def test_a_plugin_that_counts_pods_waits_for_the_list_of_nodes_with_whole_nodes_
     assert wire.filter(pod(), whole=[node("n")]).error == NODES
     wire = wire_with(Everywhere(), nodes=False)
     assert wire.filter(pod(), whole=[node("n")]).kept == ["n"]
-
-
-def test_the_log_says_once_what_is_missing_and_once_that_it_is_there(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.INFO)
-    wire = wire_with(Everywhere(needs_pods=True), pods=False)
-    for wire.pods.synced in (False, False, True, True):
-        wire.filter(pod())
-    said = [text for text in caplog.messages if text.startswith("filter decides")]
-    assert said == [
-        "filter decides nothing for profile default-scheduler: the pods are not listed yet",
-        "filter decides for profile default-scheduler",
-    ]
 
 
 def test_readyz_names_the_same_conditions() -> None:
