@@ -308,7 +308,7 @@ async def test_the_body_of_a_client_that_left_counts_as_long_as_a_plugin_holds_i
 HELD = profile(*IN_CORE["pluginConfig"], filter=["LabelMatch"], reserve=["Quota"], permit=["Quota"])
 
 
-@pytest.mark.parametrize("end", ["allowed", "client leaves", "server ends"])
+@pytest.mark.parametrize("end", ["allowed", "client leaves", "server is to end", "server ends"])
 @in_memory
 async def test_a_bind_that_waits_ends_as_it_should_on_any_server(end: str) -> None:
     bound = Bindings()
@@ -326,6 +326,9 @@ async def test_a_bind_that_waits_ends_as_it_should_on_any_server(end: str) -> No
             call.leave()
             with pytest.raises(EOFError):
                 await call.answer()
+        case "server is to end":
+            extender.shut_down()
+            assert (await call.answer()).error == "kubextend is shutting down"
         case "server ends":
             call.cancel()
             answer = await call.answer()

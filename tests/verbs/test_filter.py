@@ -189,15 +189,6 @@ def test_where_errors_are_ignored_unknown_nodes_are_rejected_and_wake_the_pod_on
     assert wire.activator.woken == ["p"]
 
 
-def test_post_filter_is_told_only_where_no_node_is_left() -> None:
-    plugin = rejects("bad", "worse")
-    wire = Wire(plugin)
-    wire.filter(pod("p"), whole=[GOOD, BAD])
-    assert plugin.told == []
-    wire.filter(pod("p"), whole=[BAD, node("worse")])
-    assert plugin.told == ["p"]
-
-
 @pytest.mark.parametrize("ignorable", [False, True])
 def test_post_filter_is_not_told_of_a_pod_that_a_node_may_fit_which_the_watch_has_yet_to_bring(
     ignorable: bool,

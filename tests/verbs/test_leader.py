@@ -36,10 +36,8 @@ def test_a_replica_that_does_not_lead_answers_every_verb_with_an_error() -> None
     # A profile without state is answered by every replica, which is ready all the same.
     assert wire.filter(pod(scheduler_name="plain")).kept == ["n"]
     assert wire.get("/readyz").status == 200
-
-
-def test_a_leader_that_has_not_seen_what_the_leader_before_did_decides_nothing() -> None:
-    wire = wire_of(stateful(), leader=Leader(fresh=False))
+    # Nor does a leader decide that has not seen what the leader before did.
+    leader_of(wire).leads, leader_of(wire).fresh = True, False
     assert (wire.filter(ONE).error, wire.bind(ONE, "n").error) == (REFUSED, REFUSED)
     leader_of(wire).fresh = True
     assert (wire.filter(ONE).error, wire.bind(ONE, "n").error) == ("", "")
