@@ -176,7 +176,7 @@ def test_the_doctor_finds_what_is_served_without_a_request_that_is_refused(tmp_p
 
 
 def test_it_is_not_ready_at_once_and_serves_on_until_it_is_told_again(tmp_path: Path) -> None:
-    with replica(tmp_path, server={"drainDelay": "60s"}) as served, ExitStack() as stack:
+    with replica(tmp_path, server={"drainDelay": "20s"}) as served, ExitStack() as stack:
         kept, early = stack.enter_context(Connection(served.url)), begun(served, stack)
         assert kept.get("/readyz").status == 200
         served.signal(signal.SIGTERM)
