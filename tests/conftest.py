@@ -19,7 +19,7 @@ from tests.doors import log_lines
 
 TESTS = Path(__file__).parent
 # Their tests start processes and servers, or ask for thousands of recorded answers.
-SLOW = frozenset({"contract", "e2e", "trials"})
+SLOW = frozenset({"contract", "e2e"})
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 settings.register_profile("untimed", UNTIMED)

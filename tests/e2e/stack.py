@@ -185,10 +185,6 @@ class Scheduler:
         """Return what kube-scheduler has logged."""
         return self._program.log.read_text()
 
-    def processor_s(self) -> float:
-        """Return the processor time in seconds that kube-scheduler has used."""
-        return self._program.processor_s()
-
     def __enter__(self) -> Self:
         return self
 
@@ -297,11 +293,6 @@ class Stack:
         assert self._scheduler is not None
         return self._scheduler.paused()
 
-    def scheduler_log(self) -> str:
-        """Return what kube-scheduler has logged."""
-        assert self._scheduler is not None
-        return self._scheduler.log()
-
     def kubextend_log(self) -> str:
         """Return what kubextend has logged."""
         return self._kubextend.log.read_text()
@@ -328,14 +319,6 @@ class Stack:
     def pid(self) -> int:
         """The process id of kubextend."""
         return self._kubextend.pid
-
-    def processor_s(self) -> dict[str, float]:
-        """Return the processor time in seconds that kubextend and kube-scheduler have used."""
-        assert self._scheduler is not None
-        return {
-            "kubextend": self._kubextend.processor_s(),
-            "kube_scheduler": self._scheduler.processor_s(),
-        }
 
     def is_ready(self) -> bool:
         return self._is_well("/readyz")

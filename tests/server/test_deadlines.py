@@ -54,8 +54,10 @@ async def test_a_connection_stays_open_while_permit_holds_its_pod() -> None:
         (b"POST /filter HT", 10),
         (head("POST", "/filter", Content_Length="9") + b"x", 30),
         (head("POST", "/filter", Content_Length="900000") + b"x", 30),
+        (head("POST", "/filter", Transfer_Encoding="chunked") + b"ff\r\nx", 30),
+        (head("POST", "/filter", Transfer_Encoding="chunked") + b"0\r\na: ", 30),
     ],
-    ids=["head", "body", "large body"],
+    ids=["head", "body", "large body", "chunk", "trailer"],
 )
 @in_memory
 async def test_a_request_that_is_late_is_refused(before: bytes, sent: bytes, seconds: int) -> None:

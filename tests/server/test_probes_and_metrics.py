@@ -1,11 +1,13 @@
 """The probes and the metrics, as the kubelet and Prometheus ask for them."""
 
 import re
+import resource
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from tests.doors.extender import Extender, in_memory, memory_warning, pod, request, skip
+from tests.doors.sockets import Line, posted
 
 from kubextend.server import memory_limit_bytes
 
@@ -178,3 +180,21 @@ def test_requests_that_may_hold_more_than_half_of_the_memory_are_warned_of(
     if warned:
         assert f"server.maxInFlightBytes is {held}" in warning
         assert f"Set it to at most {256 * MIB}" in warning
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+@in_memory
+async def test_memory_of_a_large_body_is_kept_for_the_next_and_goes_back_when_none_comes() -> None:
+    extender, body = Extender(), request("filter").ljust(100 * MIB)
+    before = resident_bytes()
+    async with extender.running():
+        line = Line(extender)
+        await line.send(posted("/filter", body))
+        await line.answered(b"HTTP/1.1 200 ")
+        await skip(15)
+        kept = resident_bytes() - before
+        await skip(15)
+        assert kept > 80 * MIB > 2 * (resident_bytes() - before)

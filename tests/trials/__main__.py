@@ -10,22 +10,17 @@ from collections.abc import Sequence
 from tests.e2e.workbench import say
 
 from . import (  # noqa: F401  each adds its trials
-    api_faults,
+    faulty_binds,
     flooded_nodes,
     gangs,
-    hostile,
     hostile_memory,
     hostile_tenant,
-    interrupted,
-    large,
     lasting,
     leader_changes,
     measured,
     pod_groups,
     reliability,
-    rollouts,
     rules,
-    slow,
 )
 from .harness import TRIALS
 
@@ -35,10 +30,11 @@ def main(line: Sequence[str]) -> int:
         for name, trial in TRIALS.items():
             say(f"{name:24}{trial.sentence}")
         return 0
-    if line[0] not in TRIALS:
-        say(f"{line[0]} is none of the trials: {', '.join(TRIALS)}")
+    name, *rest = line
+    if name not in TRIALS:
+        say(f"{name} is none of the trials: {', '.join(TRIALS)}")
         return 2
-    return TRIALS[line[0]].report(*line[1:]).end(line[0])
+    return TRIALS[name].main(rest)
 
 
 if __name__ == "__main__":

@@ -347,7 +347,7 @@ def _profile(args: Object) -> Object:
     }
 
 
-@trial(gangs=(200, 25), seed=0)
+@trial(gangs=200, seed=0)
 def gangs(options: Namespace, report: Report) -> None:
     """Random gangs on a real kube-scheduler: none is bound in part, none spins."""
     seen = Counter[str]()

@@ -1,4 +1,4 @@
-"""What trials have in common: a name, arguments with a short form, a report, and an exit code."""
+"""What trials have in common: a name, options, a report, and an exit code."""
 
 import argparse
 import json
@@ -59,71 +59,57 @@ class Trial:
     """A trial.
 
     Attributes:
-        name: the name on the command line.
-        sentence: what is done to kubextend, or what is measured.
-        run: runs the trial with its options, and fills the report.
-        arguments: by name, the value of each option, and the value in the short form. A ``seed``
-            of 0 is replaced by another one for each run.
-        words: the values of ``options.words``, which are given without a name; empty: no words.
-        few: the words of the short form; empty: as ``words``.
+        run: runs the trial with its options, and fills the report. Its docstring begins with what
+            is done to kubextend, or what is measured.
+        words: what ``options.words`` may have, which is given without a name; all where none is.
+        defaults: the value of each option where none is given. A ``seed`` of 0 is replaced by
+            another one for each run.
     """
 
-    name: str
-    sentence: str
     run: Run
-    arguments: dict[str, tuple[Any, Any]]
-    words: tuple[str, ...] = ()
-    few: tuple[str, ...] = ()
+    words: tuple[str, ...]
+    defaults: dict[str, Any]
 
-    def report(self, *line: str) -> Report:
-        """Run the trial with the rest of a command line, and return the report."""
+    @property
+    def name(self) -> str:
+        return self.run.__name__.replace("_", "-")
+
+    @property
+    def sentence(self) -> str:
+        return (self.run.__doc__ or "").splitlines()[0]
+
+    def main(self, line: Sequence[str]) -> int:
+        """Run the trial with the rest of a command line, and return the exit code."""
         options, report = self._options(line), Report()
         if "seed" in options:
             options.seed = options.seed or random.SystemRandom().randrange(1, 10**9)
             say(f"seed {options.seed}")
         self.run(options, report)
-        return report
+        return report.end(self.name)
 
     def _options(self, line: Sequence[str]) -> Namespace:
         program = f"python -m tests.trials {self.name}"
         parser = argparse.ArgumentParser(prog=program, description=self.sentence)
-        parser.add_argument("--short", action="store_true", help="the form for ordinary tests")
-        for name, (usual, short) in self.arguments.items():
-            shown = f"{usual}, or {short} in the short form"
-            parser.add_argument(f"--{name.replace('_', '-')}", type=type(usual), help=shown)
-        if self.words:
-            parser.add_argument("words", nargs="*", help=", ".join(dict.fromkeys(self.words)))
+        for name, usual in self.defaults.items():
+            option = f"--{name.replace('_', '-')}"
+            parser.add_argument(option, type=type(usual), default=usual, help=f"{usual}")
+        parser.add_argument("words", nargs="*", help=", ".join(self.words))
         options = parser.parse_args(line)
-        for name, values in self.arguments.items():
-            if getattr(options, name) is None:
-                setattr(options, name, values[options.short])
-        if self.words and (unknown := {*options.words} - {*self.words}):
+        if unknown := {*options.words} - {*self.words}:
             parser.error(f"{', '.join(sorted(unknown))}: choose from {', '.join(self.words)}")
-        if self.words and not options.words:
-            options.words = (options.short and self.few) or self.words
+        options.words = options.words or self.words
         return options
 
 
 TRIALS: Final[dict[str, Trial]] = {}
 
 
-def trial(
-    words: tuple[str, ...] = (),
-    few: tuple[str, ...] = (),
-    **arguments: Any,
-) -> Callable[[Run], Trial]:
-    """Make a trial of a function, whose name and docstring are those of the trial.
-
-    Args:
-        words: the words that may be given, as ``Trial`` has them.
-        few: the words of the short form.
-        arguments: the value of each option, or a pair of it and the value in the short form.
-    """
-    pairs = {k: v if isinstance(v, tuple) else (v, v) for k, v in arguments.items()}
+def trial(*words: str, **defaults: Any) -> Callable[[Run], Trial]:
+    """Make a trial of a function; the arguments are those of ``Trial``."""
 
     def made(run: Run) -> Trial:
-        name, sentence = run.__name__.replace("_", "-"), (run.__doc__ or "").splitlines()[0]
-        TRIALS[name] = Trial(name, sentence, run, pairs, words, few)
-        return TRIALS[name]
+        made = Trial(run, words, defaults)
+        TRIALS[made.name] = made
+        return made
 
     return made

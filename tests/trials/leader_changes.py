@@ -143,7 +143,7 @@ def _place(pod: Object) -> tuple[str, str]:
     return pod["metadata"]["labels"][APP], pod["spec"]["nodeName"]
 
 
-@trial(times=(20, 1), pods=(2000, 60))
+@trial(times=20, pods=2000)
 def leader_changes(options: Namespace, report: Report) -> None:
     """The leader of two replicas is killed, drained and cut off while pods are placed."""
     with program_plane() as plane:

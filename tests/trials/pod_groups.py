@@ -4,8 +4,7 @@ In each round some groups want nodes with a label, and others want seats: a filt
 lets one pod sit on each node, and a plugin at Reserve keeps a ledger. Lone pods want seats, too,
 and there are too few seats for all. When nothing is bound any more, each group must be bound as a
 whole or not at all, and no node may have two pods on its seat. kube-apiserver's audit log must have
-one Binding of each bound pod, and a relay in front of kubextend at most three filter calls about a
-member in one attempt of kube-scheduler.
+one Binding of each bound pod.
 """
 
 import random
@@ -13,7 +12,7 @@ import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import closing
 from typing import Final
 
 from tests.e2e.controlplane import ControlPlane
@@ -22,10 +21,8 @@ from tests.e2e.plugins.seats import SEAT
 from tests.e2e.pod_groups import APIS, GATES, PodGroups
 from tests.e2e.program_plane import program_plane
 from tests.e2e.stack import HIGH_COMM, PLUGIN_FOLDER, Mode, Stack, profile
-from tests.e2e.workbench import until
 from tests.e2e.workload import Workload
 
-from .attempts import Attempt, Relay, strangers
 from .harness import Report, trial
 
 GROUPS_AT_A_TIME: Final = 10
@@ -33,10 +30,7 @@ SEATS, LABELLED = 60, 10
 SITS: Final = {SEAT: "yes"}
 # Seconds without a Binding after which a round is over; the longest backoff is 2 s here.
 QUIET_S, ROUND_S = 6.0, 120.0
-# The nominated node, all nodes, and a dry run of a preemption.
-MOST_CALLS: Final = 3
 IN_PART, SHARED, TWICE = "groups_bound_in_part", "seats_taken_twice", "not_bound_once"
-CALLS: Final = "members_asked_too_often"
 
 
 class Round:
@@ -95,31 +89,20 @@ class Round:
             if bindings[pod] != 1:
                 yield TWICE, f"kube-apiserver took {bindings[pod]} Bindings of {pod}"
 
-    def groups_of_members(self) -> dict[str, str]:
-        """Return the group of each member, both as NAMESPACE/NAME."""
-        space = self._groups.workload.namespace
-        return {
-            f"{space}/{pod}": f"{space}/{of}" for of in self.members for pod in self.members[of]
-        }
-
 
 class Rounds:
     """Makes rounds on one control plane, and judges them.
 
     Attributes:
-        wrong: how often each kind of mistake was made.
-        whole: how many groups were bound whole.
-        bound: how many pods were bound.
-        groups_of: the group of each member, both as NAMESPACE/NAME.
+        seen: how often each kind of mistake was made, and how many groups, members, groups that
+            were bound whole, and bound pods there were.
     """
 
     def __init__(self, plane: ControlPlane, stack: Stack, report: Report) -> None:
         self._plane = plane
         self._stack = stack
         self._report = report
-        self.wrong = Counter(dict.fromkeys((IN_PART, SHARED, TWICE, CALLS), 0))
-        self.whole = self.bound = 0
-        self.groups_of: dict[str, str] = {}
+        self.seen = Counter[str]()
 
     def make(self, name: str, chance: random.Random, count: int) -> None:
         """Make a round of some groups in a namespace."""
@@ -132,98 +115,35 @@ class Rounds:
         bindings = Counter(str(event["objectRef"]["name"]) for event in events)
         unknown = self._plane.given_up(workload.namespace)
         for kind, what in made.wrong(placed, bindings, unknown):
-            self._mistake(kind, f"{name}: {what}")
+            self.seen[kind] += 1
+            self._report.mistake(f"{name}: {what}")
         complete = sum(placed.keys() >= set(pods) for pods in made.members.values())
-        self.whole += complete
-        self.bound += len(placed)
-        self.groups_of |= made.groups_of_members()
+        self.seen += Counter(groups=count, groups_bound_whole=complete, pods_bound=len(placed))
+        self.seen["members"] += sum(map(len, made.members.values()))
         self._report.say(f"{name}: {complete} of {count} groups, {len(placed)} pods bound")
         workload.close()
         pool.delete()
 
-    def judge_calls(self, attempts: list[Attempt]) -> int:
-        """Judge the filter calls of attempts; return the most about a member in one attempt."""
-        for what in strangers(attempts, self.groups_of):
-            self._mistake(CALLS, what)
-        most = 0
-        for attempt in attempts:
-            for member, number in attempt.calls.items():
-                if member not in self.groups_of:
-                    continue
-                most = max(most, number)
-                if number > MOST_CALLS:
-                    what = f"filter was called {number} times about {member} in one attempt"
-                    self._mistake(CALLS, what)
-        return most
 
-    def _mistake(self, kind: str, what: str) -> None:
-        self.wrong[kind] += 1
-        self._report.mistake(what)
-
-
-@trial(groups=(200, 10), seed=0)
+@trial(groups=200, seed=0)
 def pod_groups(options: Namespace, report: Report) -> None:
     """Random pod groups of kube-scheduler 1.37: none is bound in part, no member twice."""
     chance = random.Random(options.seed)
-    with ExitStack() as ending:
-        plane = ending.enter_context(program_plane(GATES, APIS))
-        relay = ending.enter_context(Relay(plane.bench.free_port()))
-        stack = Stack(
-            plane,
-            "random-groups",
-            Mode(names=True, binds=True),
-            profile=profile("random-groups", "HighCommPodFilter", "Seats", "SeatLedger"),
-            out_of_tree=["seats:Seats", "seats:SeatLedger"],
-            python_path=[PLUGIN_FOLDER],
-            extender={"urlPrefix": relay.url},
-        )
-        relay.to = stack.url
-        ending.callback(stack.close)
+    with (
+        program_plane(GATES, APIS) as plane,
+        closing(
+            Stack(
+                plane,
+                "random-groups",
+                Mode(names=True, binds=True),
+                profile=profile("random-groups", "HighCommPodFilter", "Seats", "SeatLedger"),
+                out_of_tree=["seats:Seats", "seats:SeatLedger"],
+                python_path=[PLUGIN_FOLDER],
+            )
+        ) as stack,
+    ):
         rounds = Rounds(plane, stack, report)
         for number, first in enumerate(range(0, options.groups, GROUPS_AT_A_TIME)):
             count = min(GROUPS_AT_A_TIME, options.groups - first)
             rounds.make(f"round-{number}", chance, count)
-        report.tell(filter_calls=stack.calls("filter"), bind_calls=stack.calls("bind"))
-        attempts = relay.attempts(stack.scheduler_log())
-    groups = set(rounds.groups_of.values())
-    most = rounds.judge_calls(attempts)
-    report.tell(groups=options.groups, members=len(rounds.groups_of), **rounds.wrong)
-    report.tell(groups_bound_whole=rounds.whole, pods_bound=rounds.bound)
-    report.tell(most_filter_calls_of_a_member_in_an_attempt=most)
-    report.tell(attempts_of_groups=sum(attempt.of in groups for attempt in attempts))
-
-
-@trial(seconds=(25.0, 5.0))
-def refused_member(options: Namespace, report: Report) -> None:
-    """A member of a pod group is refused at each bind, and what that costs.
-
-    The figures are how often kube-scheduler asks to bind the member, and how much of a core
-    kubextend and kube-scheduler take, beyond what they take while there is no such member.
-    """
-    with program_plane(GATES, APIS) as plane:
-        stack = Stack(
-            plane,
-            "refused",
-            Mode(binds=True),
-            profile=profile("refused", "Refuses"),
-            out_of_tree=["refuses:Refuses"],
-            python_path=[PLUGIN_FOLDER],
-        )
-        pool = NodePool(plane.api, "refused", 2)
-        workload = Workload(plane.api, "refused", stack.scheduler_name, pool)
-        idle = _percent_of_a_core(stack, options.seconds)
-        PodGroups(plane.api, workload, pool).gang("refused", 1)
-        until(lambda: stack.calls("filter") or stack.calls("bind"), "the member is tried")
-        busy = _percent_of_a_core(stack, options.seconds)
-        report.tell(binds=stack.calls("bind"))
-        stack.close()
-    report.tell(**{f"percent_of_a_core_{name}": busy[name] - idle[name] for name in busy})
-    report.tell(**{f"percent_of_a_core_{name}_idle": idle[name] for name in idle})
-
-
-def _percent_of_a_core(stack: Stack, seconds: float) -> dict[str, float]:
-    """Return how much of a core each program of a stack takes in the next seconds."""
-    before = stack.processor_s()
-    time.sleep(seconds)
-    after = stack.processor_s()
-    return {name: 100 * (after[name] - before[name]) / seconds for name in after}
+    report.tell(**{name: rounds.seen[name] for name in (*rounds.seen, IN_PART, SHARED, TWICE)})

@@ -20,26 +20,13 @@ from .clients import Client, memory_bytes
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 MB: Final = 1_000_000
-# The default of server.decisions.maxBytes: the records of what was decided about pods.
-DECISION_BYTES: Final = 64 << 20
+_KUBEXTEND: Final = Path(sys.executable).with_name("kubextend")
 _HOST: Final = "127.0.0.1"
-_SERVE: Final = """
-from functools import partialmethod
-from kubextend.cli import main
-from kubextend.server.freed_memory import FreedMemory
-look_s = {look_s}
-if look_s is not None:
-    FreedMemory.watch = partialmethod(FreedMemory.watch, every_s=look_s)
-main()
-"""
 
 
-def filtering(plugin: str, scheduler: str = "default-scheduler") -> dict[str, Any]:
+def filtering(plugin: str) -> dict[str, Any]:
     """Return a profile with one plugin at filter."""
-    return {
-        "schedulerName": scheduler,
-        "plugins": {"filter": {"enabled": [{"name": plugin}]}},
-    }
+    return {"plugins": {"filter": {"enabled": [{"name": plugin}]}}}
 
 
 class At(Protocol):
@@ -57,28 +44,18 @@ class Served:
         config: the configuration, without addresses and cluster; without profiles, there is one
             with HighCommPodFilter.
         api: the Kubernetes API that kubextend watches; None: no API.
-        look_s: the seconds between two checks whether to give memory back; None: the default.
 
     Attributes:
         port: the port of the verbs.
-        health_port: the port of health and metrics.
         folder: the folder of the process's files.
         program: the process.
     """
 
-    def __init__(
-        self,
-        bench: Workbench,
-        config: Mapping[str, Any],
-        api: At | None = None,
-        *,
-        look_s: float | None = None,
-    ) -> None:
-        self._code = _SERVE.format(look_s=look_s)
+    def __init__(self, bench: Workbench, config: Mapping[str, Any], api: At | None = None) -> None:
         self._bench, self.folder = bench, bench.folder
-        self.port, self.health_port = bench.free_port(), bench.free_port()
+        self.port, self._health_port = bench.free_port(), bench.free_port()
         ours = {"host": _HOST, "port": self.port}
-        health = {"healthHost": _HOST, "healthPort": self.health_port}
+        health = {"healthHost": _HOST, "healthPort": self._health_port}
         whole: dict[str, Any] = {
             "apiVersion": "kubextend.dev/v1alpha1",
             "kind": "ExtenderConfiguration",
@@ -101,11 +78,9 @@ class Served:
 
     def _started(self) -> Program:
         paths = [str(self.folder), *filter(None, [os.environ.get("PYTHONPATH")])]
-        program = self._bench.start(
-            f"kubextend-{self.port}",
-            *(sys.executable, "-c", self._code, "serve", "--config", self._config_file),
-            environment={"PYTHONPATH": os.pathsep.join(paths)},
-        )
+        command: tuple[str | Path, ...] = (_KUBEXTEND, "serve", "--config", self._config_file)
+        environment = {"PYTHONPATH": os.pathsep.join(paths)}
+        program = self._bench.start(f"kubextend-{self.port}", *command, environment=environment)
         until(self._is_ready, "kubextend is ready", program=program)
         return program
 
@@ -144,14 +119,14 @@ class Served:
         """Open a TCP connection to the port of the verbs."""
         return socket.create_connection((_HOST, self.port), timeout=60.0)
 
-    def filter(self, body: bytes) -> tuple[int, Any]:
+    def filter(self, body: object) -> tuple[int, Any]:
         """Send a body to filter over a connection of its own; return the answer and its status."""
         with contextlib.closing(Client(self.port)) as client:
             status, answer = client.post("/filter", body)
             return status, json.loads(answer)
 
     def _health(self, path: str) -> tuple[int, bytes]:
-        with contextlib.closing(Client(self.health_port)) as client:
+        with contextlib.closing(Client(self._health_port)) as client:
             return client.get(path)
 
 
@@ -163,25 +138,18 @@ def workbench() -> Iterator[Workbench]:
 
 
 @contextlib.contextmanager
-def serving(
-    config: Mapping[str, Any],
-    api: At | None = None,
-    *,
-    plugins: Mapping[str, str] | None = None,
-    look_s: float | None = None,
-) -> Iterator[Served]:
-    """Run kubextend until the block ends; takes what ``Served`` takes.
+def serving(config: Mapping[str, Any], api: At | None = None, **plugins: str) -> Iterator[Served]:
+    """Run kubextend until the block ends.
 
     Args:
-        config: the configuration.
+        config: the configuration, as ``Served`` takes it.
         api: the Kubernetes API.
         plugins: the source of each module with plugins, by name.
-        look_s: the seconds between two checks whether to give memory back.
     """
     with workbench() as bench:
-        for name, source in (plugins or {}).items():
+        for name, source in plugins.items():
             (bench.folder / f"{name}.py").write_text(source)
-        yield Served(bench, config, api, look_s=look_s)
+        yield Served(bench, config, api)
 
 
 @contextlib.contextmanager

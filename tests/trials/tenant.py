@@ -1,11 +1,10 @@
 """The attacks that a tenant can make with pods of its own two namespaces.
 
-A tenant may create, patch and delete pods there, and nothing else. The attack with unschedulable
-pods has one of the namespaces, since the queue soon slows down such a namespace.
+A tenant may create and delete pods there, and nothing else. The attack with unschedulable pods has
+one of the namespaces, since the queue soon slows down such a namespace.
 """
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import httpx
-from tests.e2e.kubeapi import MERGE, Api, Object
-from tests.e2e.queue_policies import GATE
+from tests.e2e.kubeapi import Api, Object
 from tests.e2e.queued_pods import queued_pod
 
 TENANT, OTHER_OF_TENANT = "tenant", "tenant-rejected"
@@ -23,9 +21,6 @@ _MINIMUM: Final = "pod-group.scheduling.sigs.k8s.io/min-available"
 # The shipped profile lets a pod with this label onto nodes with RDMA alone.
 _NOT_HERE: Final = "high-comm"
 _NOWHERE: Final = {"example.com/no-such-node": "true"}
-# The longest argument that a pod of this kind had when it could be created and not patched.
-_LONGEST_ARGUMENT: Final = 1_572_000
-_FORGED: Final = "kubextend-scheduler\n1         kube-system/forged  0\x1b[31m"
 
 
 @dataclass
@@ -40,9 +35,6 @@ class Tenant:
         namespace: the namespace of the attack's pods.
         meant: how many pods the attack creates if no call takes time.
         created: how many pods the attack has created.
-        unpatchable: by pod name, when each pod was created that is too large for any patch.
-        ungated: how often the tenant removed the queue's gate.
-        refused: how often the tenant was forbidden to remove the gate.
         errors: the errors of calls of the attack, counted by text.
     """
 
@@ -53,25 +45,16 @@ class Tenant:
     namespace: str = TENANT
     meant: float = 0.0
     created: int = 0
-    unpatchable: dict[str, float] = field(default_factory=dict)
-    ungated: int = 0
-    refused: int = 0
     errors: Counter[str] = field(default_factory=Counter)
 
-    def create(self, pod: Object) -> bool:
-        """Create a pod and count it; return whether the pod was created."""
-        made = self.can_create(pod)
-        self.created += made
-        return made
-
-    def can_create(self, pod: Object) -> bool:
-        """Create a pod without counting it; return whether the pod was created."""
+    def create(self, pod: Object) -> None:
+        """Create a pod and count it, or its error."""
         try:
             self.api.call("POST", f"/api/v1/namespaces/{self.namespace}/pods", pod)
         except httpx.HTTPError as error:
             self.errors[str(error)[:60]] += 1
-            return False
-        return True
+        else:
+            self.created += 1
 
     def delete(self, name: str) -> None:
         """Delete a pod, if it exists."""
@@ -105,40 +88,6 @@ class Tenant:
 
 
 Attack: TypeAlias = Callable[[Tenant], None]
-
-
-def unpatchable(tenant: Tenant) -> None:
-    """Attack: create pods so large that etcd takes them, but no patch of them."""
-    length = _longest_argument(tenant)
-    for number in tenant.every(15.0, 40):
-        name = _long_name(f"edge-{number}")
-        if tenant.create(_edge_pod(tenant, name, length)):
-            tenant.unpatchable[name] = time.time()
-
-
-def _longest_argument(tenant: Tenant) -> int:
-    """Return the longest argument with which a pod can be created, found by trial."""
-    fits, too_long = _LONGEST_ARGUMENT - 20_000, _LONGEST_ARGUMENT + 2_000
-    name = _long_name("edge-tried")
-    while too_long - fits > 8:
-        middle = (fits + too_long) // 2
-        if tenant.can_create(_edge_pod(tenant, name, middle)):
-            tenant.delete(name)
-            fits = middle
-        else:
-            too_long = middle
-    return fits
-
-
-def _long_name(start: str) -> str:
-    return start + "x" * (253 - len(start))
-
-
-def _edge_pod(tenant: Tenant, name: str, length: int) -> Object:
-    pod = tenant.pod(name)
-    pod["metadata"]["managedFields"] = [{}]
-    pod["spec"]["containers"][0]["args"] = ["x" * length]
-    return pod
 
 
 def tolerant(tenant: Tenant) -> None:
@@ -192,35 +141,10 @@ def ahead(tenant: Tenant) -> None:
             tenant.delete(f"ahead-{number - 40}")
 
 
-def ungating(tenant: Tenant) -> None:
-    """Attack: remove the queue's gate from own pods, which another gate still holds."""
-    other = [{"name": "example.com/other"}]
-    for number in tenant.every(2.0, 300):
-        name = f"ungating-{number}"
-        if not tenant.create(tenant.pod(name, schedulingGates=other)):
-            continue
-        patch = {"spec": {"schedulingGates": other}}
-        try:
-            tenant.api.call("PATCH", f"/api/v1/namespaces/{TENANT}/pods/{name}", patch, MERGE)
-        except httpx.HTTPStatusError as refusal:
-            tenant.refused += refusal.response.status_code == httpx.codes.FORBIDDEN
-        else:
-            tenant.ungated += 1
-        if number > 50:
-            tenant.delete(f"ungating-{number - 50}")
-
-
 def turned_away(tenant: Tenant) -> None:
     """Attack: create thousands of pods of a gang that is never complete."""
     for number in tenant.every(0.1, tenant.some(3200)):
         tenant.create(tenant.pod(f"away-{number}", "away", 50_000))
-
-
-def printed(tenant: Tenant) -> None:
-    """Attack: create pods whose scheduler name forges a row in printed tables."""
-    for number in tenant.every(20.0, 20):
-        gates = [{"name": GATE}]
-        tenant.create(tenant.pod(f"printed-{number}", schedulerName=_FORGED, schedulingGates=gates))
 
 
 def rejected(tenant: Tenant) -> None:
@@ -232,7 +156,12 @@ def rejected(tenant: Tenant) -> None:
 
 
 ATTACKS: Final[tuple[Attack, ...]] = (
-    *(unpatchable, tolerant, annotated, held, paired),
-    *(ahead, ungating, turned_away, printed, rejected),
+    tolerant,
+    annotated,
+    held,
+    paired,
+    ahead,
+    turned_away,
+    rejected,
 )
 NAMESPACES: Final = dict.fromkeys(ATTACKS, TENANT) | {rejected: OTHER_OF_TENANT}

@@ -1,10 +1,11 @@
-"""The table of faults names tests that exist, and its report says what came of them."""
+"""The table of faults names tests and trials that exist, and trials say what is wrong."""
 
-import re
+from argparse import Namespace
 
 import pytest
-from tests.trials.__main__ import TRIALS
-from tests.trials.reliability import Outcome, Row, markdown, meets, rows, verdict
+from tests.trials.__main__ import TRIALS, main
+from tests.trials.harness import Report, trial
+from tests.trials.reliability import Row, meets, rows
 from tests.trials.served import ROOT
 
 TABLE = rows()
@@ -12,12 +13,11 @@ TABLE = rows()
 
 def test_no_fault_is_in_the_table_twice() -> None:
     ids = [row.id for row in TABLE]
-    assert len(ids) == len(set(ids))
-    assert len(ids) > 40
+    assert len(ids) == len(set(ids)) > 40
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.id)
-def test_a_row_names_tests_that_there_are(row: Row) -> None:
+def test_a_row_names_tests_that_there_are_and_bounds_that_can_be_compared_with(row: Row) -> None:
     assert row.tests or row.rust or row.command
     for test in row.tests:
         file, _, name = test.partition("::")
@@ -25,54 +25,55 @@ def test_a_row_names_tests_that_there_are(row: Row) -> None:
     for test in row.rust:
         file, _, name = test.partition("::")
         assert f"fn {name}" in ROOT.joinpath("rust/core/tests", f"{file}.rs").read_text()
-    if row.command[:1] == ("trial",):
-        assert row.command[1] in TRIALS
-
-
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.id)
-def test_a_bound_can_be_compared_with_and_belongs_to_a_program(row: Row) -> None:
+    if row.command:
+        kind, name, *_ = row.command
+        assert name in TRIALS if kind == "trial" else ROOT.joinpath(name).exists()
     for bound in row.goals.values():
         meets(1.0, bound)
     assert row.command or not row.goals
 
 
 @pytest.mark.parametrize(
-    ("value", "bound", "kept"),
+    ("figures", "missed"),
     [
-        (2, "<= 2", True),
-        (2.1, "<= 2", False),
-        (0, "== 0", True),
-        (9, ">= 10", False),
-        (0, ">= 1, <= 2", False),
-        (2, ">= 1, <= 2", True),
-        (3, ">= 1, <= 2", False),
+        ({"lost": 0, "took": 1}, []),
+        ({"lost": 0, "took": 2}, []),
+        ({"lost": 1, "took": 1}, ["lost is 1, not == 0"]),
+        ({"lost": 0, "took": 0.5}, ["took is 0.5, not >= 1, <= 2"]),
+        ({"lost": 0, "took": 2.5}, ["took is 2.5, not >= 1, <= 2"]),
+        ({"took": 1}, ["lost is not told, not == 0"]),
     ],
 )
-def test_a_figure_keeps_its_bound_or_misses_it(value: float, bound: str, kept: bool) -> None:
-    assert meets(value, bound) is kept
+def test_a_row_holds_where_all_figures_keep_their_bounds(
+    figures: dict[str, float], missed: list[str]
+) -> None:
+    row = Row(
+        "C7", "binds", "none lost", command=("x",), goals={"lost": "== 0", "took": ">= 1, <= 2"}
+    )
+    assert row.misses(figures) == missed
 
 
-ROW = Row("C7", "binds", "none lost", command=("x",), goals={"lost": "== 0"})
+@trial("a", "b", things=1000, seed=0)
+def counts_things(options: Namespace, report: Report) -> None:
+    """Counts things.
+
+    Too many are wrong.
+    """
+    report.tell(things=options.things, parts=len(options.words))
+    report.judge(options.things <= 100, f"{options.things} things")
 
 
-@pytest.mark.parametrize(
-    ("outcome", "said"),
-    [
-        (Outcome(passed=1, figures={"lost": 0.0}), "holds"),
-        (Outcome(passed=1, figures={"lost": 1.0}), "**does not hold**: lost is 1, not == 0"),
-        (Outcome(passed=1), "**does not hold**: lost: no figure"),
-        (Outcome(failed=["x"], figures={"lost": 0.0}), "**does not hold**: `x` failed"),
-        (Outcome(skipped=["x"]), "not run: no `x`"),
-        (None, "not run"),
-    ],
-)
-def test_a_row_holds_where_all_of_its_figures_do(outcome: Outcome | None, said: str) -> None:
-    assert verdict(ROW, outcome) == said
-
-
-def test_the_report_has_a_line_for_each_row() -> None:
-    results = {"C7": Outcome(passed=1, figures={"lost": 0.0}, load=1.5)}
-    text = markdown([ROW, Row("B1", "slow", "fast", quiet=True)], results, 2)
-    assert "| C7 | binds | lost 0 (== 0) | none lost | holds | 1.5 |" in text
-    assert "| B1 \\* | slow |  | fast | not run |  |" in text
-    assert max(len(line) for line in text.splitlines() if not re.match(r"\|", line)) <= 120
+def test_a_trial_says_what_is_wrong_and_tells_its_figures(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["counts-things", "--things=7", "--seed=12", "b"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert (said[0], said[-1]) == ("seed 12", '{"things": 7.0, "parts": 1.0}')
+    assert main(["counts-things"]) == 1
+    assert "WRONG 1000 things" in capsys.readouterr().out
+    assert main([]) == 0
+    assert "counts-things           Counts things.\n" in capsys.readouterr().out
+    assert main(["nothing"]) == 2
+    with pytest.raises(SystemExit):
+        main(["counts-things", "d"])
+    assert "d: choose from a, b" in capsys.readouterr().err
