@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.doors.certificates import Pair
+from tests.doors.configurations import write_kubeconfig
+from tests.doors.scripted_requests import status_of
 
 from kubextend.why import Replicas, Server
 
@@ -44,27 +46,16 @@ class Answering:
         if path.startswith(self.unserved):
             return 404, "404 page not found\n"
         if path in self.forbidden:
-            return 403, failure(403, "Forbidden", f"{what} is forbidden: no right to get it")
+            return 403, status_of(403, "Forbidden", f"{what} is forbidden: no right to get it")
         found = self.objects.get(path)
         found = found() if callable(found) else found
         if isinstance(found, int):
-            return found, failure(found, "Refused", f"{what} is refused now")
+            return found, status_of(found, "Refused", f"{what} is refused now")
         if found is not None:
             return 200, found
         if kind.endswith("events") or name == "events":
             return 200, {"kind": "EventList", "items": []}
-        return 404, failure(404, "NotFound", f"{what} not found")
-
-
-def failure(code: int, reason: str, message: str) -> dict[str, Any]:
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "status": "Failure",
-        "message": message,
-        "reason": reason,
-        "code": code,
-    }
+        return 404, status_of(404, "NotFound", f"{what} not found")
 
 
 @contextmanager
@@ -112,17 +103,7 @@ def api(answering: Answering, folder: Path) -> Iterator[Path]:
 
 
 def kubeconfig_for(url: str, folder: Path) -> Path:
-    file = folder / "kubeconfig"
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": url}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-    }
-    file.write_text(json.dumps(config))
-    return file
+    return write_kubeconfig(folder / "kubeconfig", url, "t")
 
 
 @contextmanager

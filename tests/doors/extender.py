@@ -10,11 +10,12 @@ import functools
 import json
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.types import ASGIApp, Message
 from tests.doors.clocks import run, skip, until
+from tests.doors.configurations import HEAD
+from tests.doors.wire_parts import Answer
 
 from kubextend import app, core
 from kubextend.app import memory_warning
@@ -25,7 +26,7 @@ from kubextend.framework.handle import ClusterPorts
 from kubextend.framework.status import Status
 from kubextend.profile import WaitingPod
 
-__all__ = ["memory_warning", "skip", "until", "wrong_field"]
+__all__ = ["Answer", "memory_warning", "skip", "until", "wrong_field"]
 
 PATIENT_S = 60.0
 """The seconds to wait for what has to happen, however busy the machine is."""
@@ -173,33 +174,10 @@ HOLDING = profile(LABELS, filter=["LabelMatch"], reserve=["Quota"], permit=["Quo
 
 def sections_of(**sections: Any) -> dict[str, Any]:
     """Return a whole configuration, given its sections."""
-    kind = {"apiVersion": "kubextend.dev/v1alpha1", "kind": "ExtenderConfiguration"}
-    return kind | {"profiles": [IN_PYTHON]} | sections
+    return HEAD | {"profiles": [IN_PYTHON]} | sections
 
 
 # Extenders.
-
-
-@dataclass(frozen=True)
-class Answer:
-    """An HTTP answer: status, headers by lower-case name, and body."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-    @property
-    def error(self) -> str:
-        text: str = self.json["Error"]
-        return text
-
-    @property
-    def text(self) -> str:
-        return self.body.decode()
 
 
 class Extender:
@@ -316,6 +294,7 @@ class Call:
 
     Args:
         asgi: the application.
+        loop: the loop that the application runs on; None: the running one.
         path: the path, with a query if it has one.
         pieces: the body; a body of more than one piece comes in chunks, without a length.
         method: the method; empty: POST if there is a piece, else GET.
@@ -323,15 +302,21 @@ class Call:
     """
 
     def __init__(
-        self, asgi: ASGIApp, path: str, *pieces: bytes, method: str = "", **headers: str
+        self,
+        asgi: ASGIApp,
+        path: str,
+        *pieces: bytes,
+        method: str = "",
+        loop: asyncio.AbstractEventLoop | None = None,
+        **headers: str,
     ) -> None:
         self._messages: asyncio.Queue[Message] = asyncio.Queue()
         self._sent: list[Message] = []
-        length = {"Content-Length": str(len(pieces[0]))} if len(pieces) == 1 else {}
-        if len(pieces) > 1 and "Content_Length" not in headers:
-            length = {"Transfer-Encoding": "chunked"}
-        fields = {"Host": "x", "Content-Type": "application/json"} | length
-        fields |= {key.replace("_", "-"): value for key, value in headers.items()}
+        given = {key.replace("_", "-").lower(): value for key, value in headers.items()}
+        length = {"content-length": str(len(pieces[0]))} if len(pieces) == 1 else {}
+        if len(pieces) > 1 and "content-length" not in given:
+            length = {"transfer-encoding": "chunked"}
+        fields = {"host": "x", "content-type": "application/json"} | length | given
         below, _, asked = path.partition("?")
         scope = {
             "type": "http",
@@ -343,15 +328,14 @@ class Call:
             "raw_path": below.encode(),
             "query_string": asked.encode(),
             "root_path": "",
-            "headers": [
-                (key.lower().encode(), value.encode("latin-1")) for key, value in fields.items()
-            ],
+            "headers": [(key.encode(), value.encode("latin-1")) for key, value in fields.items()],
         }
         for piece in pieces:
             self._messages.put_nowait({"type": "http.request", "body": piece, "more_body": True})
-        if "Content_Length" not in headers:
+        if "content-length" not in given:
             self._messages.put_nowait({"type": "http.request", "body": b"", "more_body": False})
-        self._task = asyncio.create_task(asgi(scope, self._messages.get, self._keep))  # type: ignore[arg-type]
+        called: Any = asgi(scope, self._messages.get, self._keep)
+        self._task = (loop or asyncio.get_running_loop()).create_task(called)
 
     def leave(self) -> None:
         """Tell the application that the client is gone."""
@@ -373,7 +357,7 @@ class Call:
         start, *bodies = self._sent
         headers = {key.decode(): value.decode() for key, value in start["headers"]}
         body = b"".join(message.get("body", b"") for message in bodies)
-        return Answer(start["status"], headers, body)
+        return Answer(start["status"], body, headers)
 
     async def _keep(self, message: Message) -> None:
         self._sent.append(message)

@@ -14,7 +14,6 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from tests.doors.clocks import (
     AT_MOST_S,
     SkippingLoop,
@@ -25,6 +24,7 @@ from tests.doors.clocks import (
     skipping,
     until,
 )
+from tests.doors.configurations import HEAD, write_kubeconfig
 from tests.doors.scripted_api import ScriptedApi
 from tests.doors.scripted_requests import (
     Request,
@@ -113,19 +113,6 @@ def scripted() -> Iterator[ScriptedApi]:
         api.down()
 
 
-def write_kubeconfig(file: Path, server: str, token: str) -> None:
-    """Write a kubeconfig whose only user has this token at this URL of an API."""
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "there",
-        "contexts": [{"name": "there", "context": {"cluster": "there", "user": "me"}}],
-        "clusters": [{"name": "there", "cluster": {"server": server}}],
-        "users": [{"name": "me", "user": {"token": token}}],
-    }
-    file.write_text(yaml.safe_dump(document))
-
-
 def eventually(holds: Callable[[], object]) -> None:
     """Wait until threads have made this true, in real time; for tests without ``skipping``."""
     deadline = time.monotonic() + AT_MOST_S
@@ -148,13 +135,7 @@ class Held:
 
 def configuration(kubeconfig: Path, *profiles: Any, **sections: Any) -> dict[str, Any]:
     """Return the tree of an ExtenderConfiguration for the cluster of a kubeconfig."""
-    return {
-        "apiVersion": "kubextend.dev/v1alpha1",
-        "kind": "ExtenderConfiguration",
-        "cluster": {"kubeconfig": str(kubeconfig)},
-        "profiles": [*profiles],
-        **sections,
-    }
+    return {**HEAD, "cluster": {"kubeconfig": str(kubeconfig)}, "profiles": [*profiles], **sections}
 
 
 class Follower:

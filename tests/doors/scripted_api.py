@@ -15,10 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.doors.clocks import wait_until_readable
 from tests.doors.scripted_requests import COMPLETED, Fault, Object, Request
+
+if TYPE_CHECKING:
+    import ssl
 
 
 @dataclass
@@ -27,7 +30,8 @@ class ScriptedApi:
 
     ``faults[kind]`` holds the faults for the next requests of a kind (list, watch, bind, get,
     patch, event, lease), one for each request. A fault answers and returns True, or returns False
-    to let the request pass. The requests of a client whose token is in ``cut_off`` are lost.
+    to let the request pass. ``always`` is a fault for each request that has no other. The requests
+    of a client whose token is in ``cut_off`` are lost. With ``tls``, the API is served over TLS.
     """
 
     nodes: dict[str, Object] = field(default_factory=dict)
@@ -48,6 +52,8 @@ class ScriptedApi:
     silent: bool = False
     events: list[Object] = field(default_factory=list)
     port: int = 0
+    always: Fault | None = None
+    tls: ssl.SSLContext | None = None
 
     def __post_init__(self) -> None:
         self.changed = threading.Condition()
@@ -64,7 +70,7 @@ class ScriptedApi:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
 
     def up(self) -> None:
         api = self
@@ -73,6 +79,8 @@ class ScriptedApi:
             server_api = api
 
         self._server = _Server(("127.0.0.1", self.port), Handler)
+        if self.tls is not None:
+            self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
         self._server.thread.start()
 
     def down(self) -> None:

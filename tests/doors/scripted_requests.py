@@ -80,7 +80,7 @@ class Request(BaseHTTPRequestHandler):
             api.times.append((kind, time.monotonic()))
             self.epoch = api._epoch
             waiting = api.faults.get(kind)
-            fault = waiting.popleft() if waiting else None
+            fault = waiting.popleft() if waiting else api.always
         if api.latency_s:
             time.sleep(api.latency_s)
         if self.client in api.cut_off:

@@ -135,7 +135,7 @@ class Connection:
             assert name.lower() not in headers
             headers[name.lower()] = value.strip()
         body = self._read.read(int(headers.get("content-length", 0)))
-        return Answer(int(status_line.split()[1]), headers, body)
+        return Answer(int(status_line.split()[1]), body, headers)
 
     def is_answered(self) -> bool:
         """Return whether bytes can be read now, or the server has closed the connection."""

@@ -10,11 +10,11 @@ import time
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+from tests.doors import extender
 from tests.doors.still_time import AT_MOST_S, Clock, Loop, passes, time_of
-from tests.doors.wire_building import Options, PoolMetrics, configuration, wire_application
+from tests.doors.wire_building import Options, build, configuration
 from tests.doors.wire_parts import (
     NOT_LEADER,
     Activator,
@@ -37,7 +37,6 @@ from tests.doors.wire_parts import (
     whole_request,
 )
 from tests.doors.wire_plugins import (
-    STOPPED,
     WAIT,
     Hang,
     Plugin,
@@ -51,16 +50,10 @@ from tests.doors.wire_plugins import (
 )
 
 from kubextend import core
-from kubextend.framework.handle import MAX_POD_BYTES, NO_CLUSTER, ClusterPorts, HeldPod
-from kubextend.profile import PluginLimits, PluginStarts
-from kubextend.server import (
-    ApiThreads,
-    Health,
-    HealthCheck,
-)
+from kubextend.app import App
+from kubextend.framework.handle import MAX_POD_BYTES, ClusterPorts, HeldPod
 from kubextend.testing.objects import list_of
 from kubextend.testing.stand_ins import RecordedEvents
-from kubextend.verbs.build_verbs import build_verbs, handle_of, memory_of, waiting_pods_of
 
 __all__ = [
     "NOT_LEADER",
@@ -115,40 +108,27 @@ _REAL_S: Final = time.monotonic
 class Call:
     """A request to a Wire; its answer may still be open."""
 
-    def __init__(self, wire: "Wire", scope: dict[str, Any], body: bytes) -> None:
+    def __init__(self, wire: "Wire", path: str, *body: bytes, **headers: str) -> None:
         self._wire = weakref.proxy(wire)
-        self._sent = list[Any]()
-        self._body = [body]
-        loop = wire.loop
-        self._gone = loop.create_future()
-        self.task = loop.create_task(wire.asgi(scope, self._receive, self._send))
+        method = "POST" if body else "GET"
+        whole = f"{wire.config.server.path.rstrip('/')}{path}"
+        self._call = extender.Call(
+            wire.asgi, whole, *body, method=method, loop=wire.loop, **headers
+        )
 
     @property
     def done(self) -> bool:
-        return self.task.done()
+        return self._call.is_over
 
     def answer(self) -> Answer:
         """Wait for threads that work, while time stands still, and return the answer."""
-        self._wire.run(self.task)
-        assert self._sent, "the client left before the answer"
-        head, *pieces = self._sent
-        headers = {name.decode(): value.decode() for name, value in head["headers"]}
-        body = b"".join(bytes(piece.get("body", b"")) for piece in pieces)
-        return Answer(head["status"], body, headers)
+        answer: Answer = self._wire.run(self._call.answer())
+        return answer
 
     def leave(self) -> None:
         """Let the client disconnect, as kube-scheduler does after its timeout."""
-        self._gone.set_result(None)
+        self._call.leave()
         self._wire.settle()
-
-    async def _receive(self) -> dict[str, Any]:
-        if self._body:
-            return {"type": "http.request", "body": self._body.pop(), "more_body": False}
-        await asyncio.shield(self._gone)
-        return {"type": "http.disconnect"}
-
-    async def _send(self, message: Any) -> None:
-        self._sent.append(message)
 
 
 class Wire:
@@ -209,9 +189,8 @@ class Wire:
         sink = RecordedEvents()
         self.events = sink.written
         self.objects = Objects(self.config.informers)
-        self.metrics, self._workers = PoolMetrics(), ApiThreads()
         self.loop = Loop(self.clock)
-        self._ports = ClusterPorts(
+        ports = ClusterPorts(
             nodes=self.nodes,
             pods=self.pods if self.config.needs_pods else None,
             pod_reader=self.pods,
@@ -220,47 +199,15 @@ class Wire:
             leader=leader,
             informers=self.objects,
             events=sink,
-            in_thread=self._workers.wait_for,
         )
-        if not cluster:
-            self._ports = NO_CLUSTER
-        self._build()
-        weakref.finalize(self, _end, self.clock, self.loop, self.verbs.limits, self._workers)
+        self._app, self.metrics = build(self.config, ports if cluster else None, self.clock)
+        self.verbs, self.asgi = self._app.verbs, self._app.asgi
+        weakref.finalize(self, _end, self.clock, self.loop, self._app)
         for resource, items in (objects or {}).items():
             for item in items:
                 self.objects.apply("ADDED", resource, item)
         if started:
             self.start()
-
-    def _build(self) -> None:
-        """Make the verbs and their application, as ``kubextend.app.build`` does."""
-        config, metrics, ports = self.config, self.metrics, self._ports
-        waiting = waiting_pods_of(config)
-        limits = PluginLimits(self.clock, metrics)
-        with time_of(self.clock):
-            memory = memory_of(
-                *(config, ports, metrics), waiting_pods=waiting, limits=limits, clock=self.clock
-            )
-        memory = replace(memory, pool=core.BodyPool())
-        starts: list[PluginStarts] = []
-
-        def not_started() -> list[str]:
-            return [name for each in starts for name in each.names()]
-
-        handle = handle_of(config, ports, memory, metrics)
-        self.verbs = verbs = build_verbs(
-            *(config, ports), memory=memory, metrics=metrics, not_started=not_started, handle=handle
-        )
-        self._starts = PluginStarts(verbs.profiles.plugins, limits, limits.failures.note)
-        starts.append(self._starts)
-        conditions = verbs.readiness.conditions.items()
-        self.health = Health(
-            [HealthCheck(name, why_not) for name, why_not in conditions],
-            [HealthCheck("plugins", limits.breakers.why_not_alive)],
-            lambda: (waiting.close("kubextend is shutting down"), memory.throttle.close()),
-        )
-        metrics.scrape(waiting.METRICS, lambda: waiting)
-        self.asgi = wire_application(config, verbs, self.health, self.leader)
 
     # What kube-scheduler does.
 
@@ -282,16 +229,15 @@ class Wire:
 
     def post(self, path: str, body: bytes, **headers: str) -> Answer:
         """Send a request and return its answer; ``content_type`` replaces the usual header."""
-        return self._call_of(path, body, headers).answer()
+        return Call(self, path, body, **headers).answer()
 
     def get(self, path: str, *, token: str = TOKEN) -> Answer:
         """Read what people may read, such as ``/decisions?pod=ml/p``."""
-        scope = self._scope("GET", path, {"authorization": f"Bearer {token}"})
-        return Call(self, scope, b"").answer()
+        return Call(self, path, authorization=f"Bearer {token}").answer()
 
     def begin(self, path: str, body: bytes, **headers: str) -> Call:
         """Send a request, and let happen what can happen at this moment; see ``settle``."""
-        call = self._call_of(path, body, headers)
+        call = Call(self, path, body, **headers)
         self.settle()
         return call
 
@@ -375,13 +321,13 @@ class Wire:
 
     def shut_down(self) -> None:
         """Let the server begin to end, as after SIGTERM."""
-        self._call(self.health.shut_down)
+        self._call(self._app.health.shut_down)
 
     # Time, threads and what operators see.
 
     def start(self) -> None:
         """Begin to start the plugins; starts that fail are repeated as time passes."""
-        self.loop.create_task(self._starts.run())
+        self.loop.create_task(self._app.start())
         self.settle()
 
     def skip(self, seconds: float) -> None:
@@ -403,7 +349,7 @@ class Wire:
             self.run(passes())
             looks = 0
             while asyncio.all_tasks(self.loop) and looks < _LOOKS:
-                looks = looks + 1 if self._is_idle() else 0
+                looks = looks + 1 if self.metrics.is_idle() else 0
                 time.sleep(_TURN_OF_THREADS_S)
                 self.run(passes())
 
@@ -415,10 +361,6 @@ class Wire:
                 assert _REAL_S() < late_s, f"not true after {AT_MOST_S:g} s"
                 time.sleep(_TURN_OF_THREADS_S)
                 self.run(passes())
-
-    def _is_idle(self) -> bool:
-        """Return whether no thread works on a request but those that the test stops."""
-        return self.metrics.is_idle() and self._workers.use().busy <= STOPPED.threads
 
     def run(self, work: Coroutine[Any, Any, _T] | asyncio.Task[_T]) -> _T:
         """Run a coroutine on the loop of the application, while time stands still."""
@@ -451,26 +393,13 @@ class Wire:
             work(*args)
         self.settle()
 
-    def _call_of(self, path: str, body: bytes, headers: Mapping[str, str]) -> Call:
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
-        usual = {"content-type": "application/json", "content-length": str(len(body))}
-        return Call(self, self._scope("POST", path, usual | given), body)
-
     def _nodes_request(self, of: Manifest, names: Names, whole: Whole) -> bytes:
         if whole is not None:
             return whole_request(of, whole)
         return names_request(of, self._names if names is None else names)
 
-    def _scope(self, method: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:
-        where, _, query = path.partition("?")
-        prefix = self.config.server.path.rstrip("/")
-        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-        fixed = {"type": "http", "http_version": "1.1", "scheme": "http", "root_path": ""}
-        asked = {"method": method, "path": f"{prefix}{where}", "query_string": query.encode()}
-        return {**fixed, **asked, "headers": raw, "client": ("127.0.0.1", 1), "server": None}
 
-
-def _end(clock: Clock, loop: Loop, limits: PluginLimits, workers: ApiThreads) -> None:
+def _end(clock: Clock, loop: Loop, of: App) -> None:
     """Cancel what a Wire left open, let all its deadlines pass, and end its idle threads."""
     # Python may collect a Wire while this thread runs another loop.
     with suppress(RuntimeError):
@@ -483,5 +412,5 @@ def _end(clock: Clock, loop: Loop, limits: PluginLimits, workers: ApiThreads) ->
             with closing(passes()) as work:
                 loop.run_until_complete(work)
     loop.close()
-    limits.stop()
-    workers.stop()
+    of.verbs.limits.stop()
+    of._workers.stop()

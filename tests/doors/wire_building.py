@@ -1,4 +1,4 @@
-"""Builds the configuration and the application of a Wire from the plugins of a test."""
+"""Builds the configuration and the server of a Wire from the plugins of a test."""
 
 import sys
 import traceback
@@ -8,30 +8,21 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
+from unittest import mock
 
 from pydantic import BaseModel
-from tests.doors.wire_parts import Leader
+from tests.doors.configurations import HEAD
+from tests.doors.still_time import Clock, time_of
 from tests.doors.wire_plugins import STOPPED, stop_here
 
+from kubextend import app
 from kubextend.config import ExtenderConfiguration, parse
-from kubextend.decisions import DecisionReader, ServerFacts
-from kubextend.errors import PluginError
-from kubextend.framework.handle import Handle
+from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.known_plugins import KnownPlugins
 from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.metrics import Metrics
-from kubextend.server import (
-    Access,
-    Application,
-    Health,
-    Limits,
-    TokenFile,
-    application,
-    decision_routes,
-    waiting_pod_routes,
-)
-from kubextend.verbs import Verbs
-from kubextend.verbs.filter_outside_request import looking_again
+from kubextend.profile import PluginLimits
+from kubextend.verbs.build_verbs import memory_of
 
 TOKENS: Final = Path(__file__).with_name("tokens.txt")
 
@@ -119,8 +110,7 @@ def configuration(
         for each in all_of_them
     }
     tree = {
-        "apiVersion": "kubextend.dev/v1alpha1",
-        "kind": "ExtenderConfiguration",
+        **HEAD,
         **({"cluster": {}} if cluster else {}),
         "server": {key: {"tokenFile": str(TOKENS)} for key in ("waitingPods", "decisions")},
         "profiles": [options.profile(name, plugins) for name, plugins in profiles.items()],
@@ -128,40 +118,15 @@ def configuration(
     return parse(tree, known=KnownPlugins.of(known, "the test"), overrides=settings)
 
 
-def wire_application(
-    config: ExtenderConfiguration, verbs: Verbs, health: Health, leader: Leader | None
-) -> Application:
-    access = Access(tokens=TokenFile(TOKENS))
-    conditions, path = verbs.readiness.conditions.items(), config.server.path
-    facts = ServerFacts(
-        verbs.profiles,
-        config.verbs,
-        lambda: {name: why for name, why_not in conditions if (why := why_not())},
-        verbs.limits.breakers.health,
-        "",
-        config.sha256,
-        lambda: None,
-        lambda _uid: "",
-        lambda: 0.0 if leader is None else leader.leads_since_s,
-    )
-    most_s = config.extender.http_timeout.seconds
-    look_again, in_time = looking_again(verbs.limits, most_s), partial(_unblock, verbs, most_s)
-    reader = DecisionReader(verbs.decisions, verbs.waiting_pods, facts, look_again, in_time)
-    return application(
-        verbs,
-        health,
-        path=path,
-        limits=Limits(config.server.max_body_bytes, config.server.max_in_flight_bytes),
-        more_routes=[
-            *waiting_pod_routes(verbs.waiting_pods, access, verbs.metrics, path=path),
-            *decision_routes(reader, access, verbs.metrics, path=path),
-        ],
-    )
-
-
-def _unblock(verbs: Verbs, most_s: float, unblock: Callable[[], str]) -> str:
-    """Call a plugin's ``unblock`` within the time of a filter, as ``kubextend.app`` does."""
-    try:
-        return verbs.limits.within(most_s, unblock)
-    except PluginError:
-        return ""
+def build(
+    config: ExtenderConfiguration, ports: ClusterPorts | None, clock: Clock
+) -> tuple[app.App, PoolMetrics]:
+    """Build the server of a configuration as ``kubextend serve`` does, on a clock of the test."""
+    metrics = PoolMetrics()
+    limits = PluginLimits(clock, metrics)
+    parts = {
+        "Metrics": lambda: metrics,
+        "memory_of": partial(memory_of, limits=limits, clock=clock),
+    }
+    with time_of(clock), mock.patch.multiple(app, **parts):
+        return app.build(config, ports), metrics

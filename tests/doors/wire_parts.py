@@ -166,7 +166,6 @@ class Leader:
     term: int = 1
     fresh: bool = True
     lasts_s: float = 8.0
-    leads_since_s: float = 0.0
 
     def why_not(self) -> str:
         return "" if self.leads and self.fresh else NOT_LEADER
@@ -245,7 +244,7 @@ class Activator:
 
 @dataclass(frozen=True)
 class Answer:
-    """What kube-scheduler gets: the status, the body, and what kube-scheduler reads in it."""
+    """An HTTP answer, and what kube-scheduler reads in it; headers by their lower-case names."""
 
     status: int
     body: bytes
@@ -254,6 +253,10 @@ class Answer:
     @property
     def json(self) -> Any:
         return json.loads(self.body)
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
 
     @property
     def error(self) -> str:
