@@ -10,6 +10,7 @@ from tests.doors.command_line import configuration, profile, run, write
 
 OTHER = {"urlPrefix": "http://other:1", "httpTimeout": "1s", "nodeCacheCapable": True}
 FILTERS = OTHER | {"filterVerb": "filter"}
+HIGH_COMM = {"filter": "HighCommPodFilter"}
 SCORES = OTHER | {"prioritizeVerb": "score", "weight": 1}
 
 
@@ -75,15 +76,15 @@ def test_the_doctor_names_the_entry_that_filters_later(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("extender", "points", "said"),
     [
-        ({"lastFilter": True}, "filter", ["# lastFilter: no filterVerb is called after this one"]),
-        ({}, "filter", ["# extender.lastFilter: true in kubextend's ExtenderConfiguration"]),
-        ({}, "score", []),
+        ({"lastFilter": True}, HIGH_COMM, ["# lastFilter: no filterVerb is called after this one"]),
+        ({}, HIGH_COMM, ["# extender.lastFilter: true in kubextend's ExtenderConfiguration"]),
+        ({}, {"score": "LabelMatch"}, []),
     ],
 )
 def test_scheduler_config_says_beside_the_entry_what_is_declared_or_could_be(
-    extender: dict[str, Any], points: str, said: list[str], tmp_path: Path
+    extender: dict[str, Any], points: dict[str, str], said: list[str], tmp_path: Path
 ) -> None:
-    ours = file(tmp_path, extender, profiles=[profile(**{points: "LabelMatch"})])
+    ours = file(tmp_path, extender, profiles=[profile(**points)])
     lines = run("scheduler-config", "--config", ours).stdout.splitlines()
     found = [line for line in lines if "lastFilter" in line]
     assert len(found) == len(said)

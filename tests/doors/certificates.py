@@ -54,14 +54,24 @@ class Authority:
         )
         pair = Pair(self._folder / f"{name}.crt", self._folder / f"{name}.key")
         pair.cert_file.write_bytes(_pem(certificate))
-        pair.key_file.write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
-            )
-        )
+        pair.key_file.write_bytes(_private(key))
         return pair
+
+
+def self_signed(address: str, folder: Path) -> Path:
+    """Write the certificate of an address that signs itself, and its key; return the one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    is_ip = address[0].isdigit()
+    name = x509.IPAddress(ip_address(address)) if is_ip else x509.DNSName(address)
+    certificate = (
+        _builder(address, address, key.public_key(), timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([name]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    file = folder / f"{address}.pem"
+    file.write_bytes(_private(key) + _pem(certificate))
+    return file
 
 
 def _builder(
@@ -81,6 +91,11 @@ def _builder(
 
 def _named(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
+    plain = serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
 
 
 def _pem(certificate: x509.Certificate) -> bytes:

@@ -1,7 +1,6 @@
 """An HTTP server in place of Prometheus that misbehaves; each fault is a function."""
 
 import http.server
-import ipaddress
 import json
 import socket
 import ssl
@@ -9,14 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from tests.doors import certificates
 
+certificate_for = certificates.self_signed
 LONGEST_FAULT_S = 60.0
 """The seconds after which a fault ends a query that the client has not ended."""
 
@@ -60,32 +56,80 @@ class FakePrometheus(http.server.ThreadingHTTPServer):
         """Ignore clients that go away or refuse the certificate: both are tested."""
 
 
-ANSWER = json.dumps(
-    {
-        "status": "success",
-        "data": {
-            "resultType": "vector",
-            "result": [{"metric": {"instance": "a:9100"}, "value": [1.0, "7"]}],
-        },
-    }
-).encode()
+SERIES = {"metric": {"instance": "a:9100"}, "value": [1.0, "7"]}
+DATA = {"resultType": "vector", "result": [SERIES]}
+ANSWER = json.dumps({"status": "success", "data": DATA}).encode()
+ERROR = {"status": "error", "errorType": "bad_data", "error": "parse error: no such thing"}
 
 
-def good(request: Request) -> None:
-    request.says(200, ANSWER)
+def _says(status: int, body: bytes, *headers: tuple[str, str]) -> Fault:
+    return lambda request: request.says(status, body, *headers)
 
 
-def chunked(request: Request) -> None:
-    request.send_response(200)
-    request.send_header("Transfer-Encoding", "chunked")
-    request.end_headers()
+good = _says(200, ANSWER)
+refused = _says(400, json.dumps(ERROR).encode())
+unavailable = _says(503, b"<html><h1>upstream connect error</h1></html>")
+forbidden = _says(403, b"[" * 4000)
+redirected = _says(302, b"", ("Location", "/elsewhere"))
+page = _says(200, b"<html><body>Please log in</body></html>", ("Content-Type", "text/html"))
+empty = _says(200, b"")
+
+
+def _begins(header: str, value: str, then: Fault) -> Fault:
+    """Return a fault that sends a head with this header, and then does something else."""
+
+    def fault(request: Request) -> None:
+        request.send_response(200)
+        request.send_header(header, value)
+        request.end_headers()
+        then(request)
+
+    return fault
+
+
+def _in_chunks(request: Request) -> None:
     for byte in ANSWER:
         request.wfile.write(b"1\r\n" + bytes([byte]) + b"\r\n")
     request.wfile.write(b"0\r\n\r\n")
 
 
+def _cut_off(request: Request) -> None:
+    request.wfile.write(ANSWER[:-20])
+    request.close_connection = True
+
+
+def _trickle(request: Request, byte: bytes = b" ") -> None:
+    ends = time.monotonic() + LONGEST_FAULT_S
+    while not request.server.over.wait(0.02) and time.monotonic() < ends:
+        request.wfile.write(byte)
+
+
+def _flood(request: Request, before: bytes = b"", behind: bytes = b"") -> None:
+    piece = before + b" " * 65536 + behind
+    while not request.server.over.is_set():
+        request.wfile.write(piece)
+
+
+def _flood_of_chunks(request: Request) -> None:
+    _flood(request, before=b"10000\r\n", behind=b"\r\n")
+
+
+chunked = _begins("Transfer-Encoding", "chunked", _in_chunks)
+cut_off = _begins("Content-Length", str(len(ANSWER)), _cut_off)
+trickling_body = _begins("Content-Length", "1000000", _trickle)
+trickling_last_body = _begins("Connection", "close", _trickle)
+announced_huge = _begins("Content-Length", str(1 << 40), _flood)
+endless = _begins("Connection", "close", _flood)
+endless_chunks = _begins("Transfer-Encoding", "chunked", _flood_of_chunks)
+
+
 def silent(request: Request) -> None:
     request.server.over.wait(LONGEST_FAULT_S)
+
+
+def slow(request: Request) -> None:
+    time.sleep(0.2)
+    good(request)
 
 
 def trickling_headers(request: Request) -> None:
@@ -93,89 +137,9 @@ def trickling_headers(request: Request) -> None:
     _trickle(request, b"x")
 
 
-def trickling_body(request: Request) -> None:
-    request.send_response(200)
-    request.send_header("Content-Length", "1000000")
-    request.end_headers()
-    _trickle(request, b" ")
-
-
-def trickling_last_body(request: Request) -> None:
-    request.send_response(200)
-    request.send_header("Connection", "close")
-    request.end_headers()
-    _trickle(request, b" ")
-
-
-def _trickle(request: Request, byte: bytes) -> None:
-    ends = time.monotonic() + LONGEST_FAULT_S
-    while not request.server.over.wait(0.02) and time.monotonic() < ends:
-        request.wfile.write(byte)
-
-
-def cut_off(request: Request) -> None:
-    request.send_response(200)
-    request.send_header("Content-Length", str(len(ANSWER)))
-    request.end_headers()
-    request.wfile.write(ANSWER[:-20])
-    request.close_connection = True
-
-
-def refused(request: Request) -> None:
-    body = {"status": "error", "errorType": "bad_data", "error": "parse error: no such thing"}
-    request.says(400, json.dumps(body).encode())
-
-
-def unavailable(request: Request) -> None:
-    request.says(503, b"<html><h1>upstream connect error</h1></html>")
-
-
-def forbidden(request: Request) -> None:
-    request.says(403, b"[" * 4000)
-
-
-def redirected(request: Request) -> None:
-    request.says(302, b"", ("Location", "/elsewhere"))
-
-
-def page(request: Request) -> None:
-    request.says(200, b"<html><body>Please log in</body></html>", ("Content-Type", "text/html"))
-
-
-def empty(request: Request) -> None:
-    request.says(200, b"")
-
-
-def announced_huge(request: Request) -> None:
-    request.send_response(200)
-    request.send_header("Content-Length", str(1 << 40))
-    request.end_headers()
-    _flood(request)
-
-
-def endless(request: Request) -> None:
-    request.send_response(200)
-    request.send_header("Connection", "close")
-    request.end_headers()
-    _flood(request)
-
-
-def endless_chunks(request: Request) -> None:
-    request.send_response(200)
-    request.send_header("Transfer-Encoding", "chunked")
-    request.end_headers()
-    _flood(request, before=b"10000\r\n", behind=b"\r\n")
-
-
 def endless_headers(request: Request) -> None:
     request.wfile.write(b"HTTP/1.1 200 OK\r\n")
     _flood(request, before=b"X: ", behind=b"\r\n")
-
-
-def _flood(request: Request, before: bytes = b"", behind: bytes = b"") -> None:
-    piece = before + b" " * 65536 + behind
-    while not request.server.over.is_set():
-        request.wfile.write(piece)
 
 
 def no_http(request: Request) -> None:
@@ -186,11 +150,6 @@ def no_http(request: Request) -> None:
 def gone(request: Request) -> None:
     request.connection.shutdown(socket.SHUT_RDWR)
     request.close_connection = True
-
-
-def slow(request: Request) -> None:
-    time.sleep(0.2)
-    good(request)
 
 
 @contextmanager
@@ -213,33 +172,3 @@ def running(certificate: Path | None = None) -> Iterator[tuple[FakePrometheus, s
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def certificate_for(address: str, directory: Path) -> Path:
-    """Write a self-signed certificate and its key to one file, and return the file's path."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, address)])
-    now = datetime.now(UTC)
-    built = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([_general_name(address)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    file = directory / f"{address}.pem"
-    private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    file.write_bytes(private + built.public_bytes(serialization.Encoding.PEM))
-    return file
-
-
-def _general_name(address: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(address))
-    except ValueError:
-        return x509.DNSName(address)

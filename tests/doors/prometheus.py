@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
+from tests.doors import core_objects
 
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
@@ -75,8 +76,7 @@ class Watched:
 
     def list(self, *pods: Mapping[str, Any]) -> None:
         """Show these pods, and no others."""
-        body = {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": pods}
-        self.store.replace(json.dumps(body).encode())
+        self.store.replace(core_objects.listed([dict(each) for each in pods]))
 
 
 class World:
@@ -112,21 +112,12 @@ def args_of(model: type[_Args], **given: object) -> _Args:
 
 
 def pod_of(body: Mapping[str, Any] = POD) -> core.Pod:
-    request = {"Pod": body, "Nodes": None, "NodeNames": []}
-    pod = core.read_args(json.dumps(request).encode()).pod
-    assert pod is not None
-    return pod
+    return core_objects.read(dict(body))
 
 
 def nodes_of(names: Sequence[str], cpu: str = "4") -> core.Nodes:
-    items = [
-        {"metadata": {"name": name}, "status": {"allocatable": {"cpu": cpu}}} for name in names
-    ]
-    store = core.NodeStore()
-    body = {"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": items}
-    store.replace(json.dumps(body).encode())
-    request = {"Pod": POD, "Nodes": None, "NodeNames": list(names)}
-    nodes = core.read_args(json.dumps(request).encode(), watched=store).nodes
+    store = core_objects.node_store(*(core_objects.node_with_room(name, cpu=cpu) for name in names))
+    nodes = core.read_args(core_objects.names(names, POD), watched=store).nodes
     assert nodes is not None
     return nodes
 

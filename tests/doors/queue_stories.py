@@ -5,12 +5,12 @@ Tests name pods; this module alone knows how the queue is constructed, and what 
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.doors import kube_api
+from tests.doors import core_objects, kube_api
+from tests.doors.still_time import Clock
 
 from kubextend import core
 from kubextend.plugins import QOSSort
@@ -45,19 +45,6 @@ OURS: Final = "default-scheduler"
 MAX_HOLD_S: Final = 60.0
 NEXT_NAMESPACE_S: Final = 1 / 8
 """After so many seconds without an attempt at a pod, the pod delays its own namespace alone."""
-
-
-@dataclass
-class Clock:
-    """A clock in seconds that a test moves by hand."""
-
-    now_s: float = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-    def pass_s(self, seconds: float) -> None:
-        self.now_s += seconds
 
 
 def _timestamp(second: int) -> str:
@@ -129,8 +116,7 @@ def pod(  # noqa: PLR0913 - what the queue looks at
 
 def _truncated(manifest: Mapping[str, Any]) -> core.Pod:
     store = core.PodStore(max_pod_bytes=100)
-    listed = {"metadata": {"resourceVersion": "1"}, "items": [manifest]}
-    store.replace(json.dumps(listed).encode())
+    store.replace(core_objects.listed([dict(manifest)]))
     (made,) = store.pods()
     assert made.truncated
     return made

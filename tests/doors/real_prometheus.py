@@ -26,44 +26,13 @@ def missing() -> list[str]:
     return [name for name in (PROMETHEUS, NODE_EXPORTER) if not shutil.which(name)]
 
 
-def own_networks() -> bool:
-    """Return whether this machine lets a process create a network namespace."""
-    return _succeeds("unshare", "--map-root-user", "--net", "true")
-
-
 @contextmanager
 def node_exporter(bytes_per_s: int, directory: Path) -> Iterator[str]:
-    """Run an exporter whose device lo carries ``bytes_per_s`` each way, and yield its address.
+    """Run an exporter of a device lo that carries ``bytes_per_s`` each way; yield its address.
 
-    Where a network namespace may be created, the traffic is real and counted by the kernel. Where
-    not, as in many containers, the exporter reads made-up counters from a file.
+    The exporter reads the counters from a file: no traffic of the machine is among them.
     """
     directory.mkdir()
-    if own_networks():
-        with _exporter_in_own_network(bytes_per_s, directory) as address:
-            yield address
-    else:
-        with _exporter_of_a_file(bytes_per_s, directory) as address:
-            yield address
-
-
-@contextmanager
-def _exporter_in_own_network(bytes_per_s: int, directory: Path) -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        enter = ["unshare", "--map-root-user", "--net", sys.executable]
-        launcher = [str(Path(__file__).with_name("own_network.py")), str(listener.fileno())]
-        exporter = [NODE_EXPORTER, "--collector.disable-defaults", "--collector.netdev"]
-        exporter += ["--collector.netdev.device-exclude=^$", "--web.systemd-socket"]
-        command = [*enter, *launcher, str(bytes_per_s), *exporter]
-        host, port = listener.getsockname()
-        with _running(command, directory / "log", (listener.fileno(),)):
-            address = f"{host}:{port}"
-            _answers(f"http://{address}/metrics")
-            yield address
-
-
-@contextmanager
-def _exporter_of_a_file(bytes_per_s: int, directory: Path) -> Iterator[str]:
     counters = [sys.executable, str(Path(__file__).with_name("counters_in_file.py"))]
     address = f"127.0.0.1:{free_port()}"
     exporter = [NODE_EXPORTER, "--collector.disable-defaults", "--collector.textfile"]
@@ -102,12 +71,10 @@ def free_port() -> int:
 
 
 @contextmanager
-def _running(command: list[str], log: Path, pass_fds: tuple[int, ...] = ()) -> Iterator[None]:
+def _running(command: list[str], log: Path) -> Iterator[None]:
     with (
         log.open("ab") as output,
-        subprocess.Popen(
-            command, stdout=output, stderr=output, pass_fds=pass_fds, env=FRUGAL
-        ) as process,
+        subprocess.Popen(command, stdout=output, stderr=output, env=FRUGAL) as process,
     ):
         try:
             yield
@@ -128,10 +95,3 @@ def _answers(url: str) -> None:
             time.sleep(0.05)
         else:
             return
-
-
-def _succeeds(*command: str) -> bool:
-    try:
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
-    except OSError:
-        return False

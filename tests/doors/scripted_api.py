@@ -122,30 +122,30 @@ class ScriptedApi:
         with self.changed:
             self.version += 1
             event = "MODIFIED" if name in self.nodes else "ADDED"
-            node = _node(name, self.version, labels)
-            self.nodes[name] = node
-            self.history.append((self.version, event, node))
-            self.changed.notify_all()
+            self.nodes[name] = _node(name, self.version, labels)
+            self._show(event, self.nodes[name])
 
     def delete_node(self, name: str) -> None:
+        self._delete(self.nodes, name)
+
+    def _delete(self, objects: dict[str, Object], name: str) -> None:
         with self.changed:
             self.version += 1
-            node = self.nodes.pop(name)
-            node = _node(name, self.version, node["metadata"]["labels"])
-            self.history.append((self.version, "DELETED", node))
-            self.changed.notify_all()
+            gone = objects.pop(name)
+            metadata = gone["metadata"] | {"resourceVersion": str(self.version)}
+            self._show("DELETED", gone | {"metadata": metadata})
+
+    def _show(self, event: str, shown: Object) -> None:
+        """Send an event of the present version to the watches."""
+        self.history.append((self.version, event, shown))
+        self.changed.notify_all()
 
     def bookmark(self) -> None:
         """Send every watch of nodes a bookmark, as when only other objects have changed."""
         with self.changed:
             self.version += 1
-            mark = {
-                "kind": "Node",
-                "apiVersion": "v1",
-                "metadata": {"resourceVersion": str(self.version)},
-            }
-            self.history.append((self.version, "BOOKMARK", mark))
-            self.changed.notify_all()
+            metadata = {"resourceVersion": str(self.version)}
+            self._show("BOOKMARK", {"kind": "Node", "apiVersion": "v1", "metadata": metadata})
 
     def compact(self) -> None:
         """Forget versions before now: a new watch from an old one gets 410; open watches go on."""
@@ -176,8 +176,7 @@ class ScriptedApi:
                 "status": {"phase": phase},
             }
             self.pods[name] = pod
-            self.history.append((self.version, event, pod))
-            self.changed.notify_all()
+            self._show(event, pod)
 
     def put_gated_pod(self, name: str, gates: list[str], **spec: Any) -> None:
         """Create a pod with scheduling gates, created one second after the pod before."""
@@ -217,9 +216,7 @@ class ScriptedApi:
         """Give a changed pod a new version, and send the change to the watches."""
         self.version += 1
         pod["metadata"]["resourceVersion"] = str(self.version)
-        copied = json.loads(json.dumps(pod))
-        self.history.append((self.version, "MODIFIED", copied))
-        self.changed.notify_all()
+        self._show("MODIFIED", json.loads(json.dumps(pod)))
 
     def change_lease(self, **spec: Any) -> None:
         """Change fields of the Lease's spec, as a person may with kubectl; None removes a field."""
@@ -231,12 +228,7 @@ class ScriptedApi:
             self.lease["metadata"]["resourceVersion"] = str(self.version)
 
     def delete_pod(self, name: str) -> None:
-        with self.changed:
-            self.version += 1
-            pod = self.pods.pop(name)
-            metadata = pod["metadata"] | {"resourceVersion": str(self.version)}
-            self.history.append((self.version, "DELETED", pod | {"metadata": metadata}))
-            self.changed.notify_all()
+        self._delete(self.pods, name)
 
     def put_group(self, name: str, **spec: Any) -> None:
         """Create or change a pod group, which the API serves unless ``groups`` is None."""
@@ -248,17 +240,11 @@ class ScriptedApi:
             named = {"name": name, "namespace": "ml", "uid": name, "resourceVersion": version}
             group = {"kind": "PodGroup", "apiVersion": "v1", "metadata": named, "spec": spec}
             self.groups[name] = group
-            self.history.append((self.version, event, group))
-            self.changed.notify_all()
+            self._show(event, group)
 
     def delete_group(self, name: str) -> None:
-        with self.changed:
-            assert self.groups is not None
-            self.version += 1
-            group = self.groups.pop(name)
-            metadata = group["metadata"] | {"resourceVersion": str(self.version)}
-            self.history.append((self.version, "DELETED", group | {"metadata": metadata}))
-            self.changed.notify_all()
+        assert self.groups is not None
+        self._delete(self.groups, name)
 
     def listed(self, collection: str, selector: str = "") -> list[Object]:
         if collection in {"nodes", "podgroups"}:
@@ -273,18 +259,10 @@ class ScriptedApi:
 
 
 def _node(name: str, version: int, labels: dict[str, str]) -> Object:
-    return {
-        "kind": "Node",
-        "apiVersion": "v1",
-        "metadata": {
-            "name": name,
-            "uid": f"uid-{name}",
-            "resourceVersion": str(version),
-            "labels": labels,
-        },
-        "spec": {},
-        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
-    }
+    named = {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version), "labels": labels}
+    allocatable = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    node = {"kind": "Node", "apiVersion": "v1", "metadata": named, "spec": {}}
+    return node | {"status": {"allocatable": allocatable}}
 
 
 class _Server(ThreadingHTTPServer):

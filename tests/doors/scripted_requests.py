@@ -24,15 +24,8 @@ BOOKMARKED_S = 10.0
 
 
 def status_of(code: int, reason: str, message: str) -> Object:
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": message,
-        "reason": reason,
-        "code": code,
-    }
+    said = {"status": "Failure", "message": message, "reason": reason, "code": code}
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, **said}
 
 
 class Request(BaseHTTPRequestHandler):
@@ -111,22 +104,19 @@ class Request(BaseHTTPRequestHandler):
         return {"POST": "bind", "GET": "get", "PATCH": "patch"}[method]
 
     def send(self, code: int, document: Object, **headers: str) -> None:
-        body = json.dumps(document).encode()
-        self.send_response(code)
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self._send(code, json.dumps(document).encode(), "application/json", headers)
 
     def send_text(self, code: int, text: bytes) -> None:
         """Send plain text, as a proxy in front of the API does."""
+        self._send(code, text, "text/plain", {})
+
+    def _send(self, code: int, body: bytes, kind: str, headers: dict[str, str]) -> None:
         self.send_response(code)
-        self.send_header("Content-Type", "text/plain")
-        self.send_header("Content-Length", str(len(text)))
+        sent = headers | {"Content_Type": kind, "Content_Length": str(len(body))}
+        for name, value in sent.items():
+            self.send_header(name.replace("_", "-"), value)
         self.end_headers()
-        self.wfile.write(text)
+        self.wfile.write(body)
 
     def refuse(self, code: int, reason: str, message: str, **headers: str) -> None:
         self.send(code, status_of(code, reason, message), **headers)
@@ -145,13 +135,9 @@ class Request(BaseHTTPRequestHandler):
             start = int(self.query.get("continue", "0"))
             limit = int(self.query.get("limit", "0")) or len(listed)
             items = listed[start : start + limit]
-        more = start + limit < len(listed)
         metadata = {"resourceVersion": str(version)}
-        if more:
-            metadata |= {
-                "continue": str(start + limit),
-                "remainingItemCount": str(len(listed) - start - limit),
-            }
+        if (left := len(listed) - start - limit) > 0:
+            metadata |= {"continue": str(start + limit), "remainingItemCount": str(left)}
         kind = f"{self._singular}List"
         self.send(200, {"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": items})
 

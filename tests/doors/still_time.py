@@ -23,6 +23,9 @@ class Clock:
     def __call__(self) -> float:
         return self.now_s
 
+    def pass_s(self, seconds: float) -> None:
+        self.now_s += seconds
+
 
 class Loop(asyncio.SelectorEventLoop):
     """An event loop on a clock that a test moves."""

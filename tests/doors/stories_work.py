@@ -5,11 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from tests.doors.stories import configuration
+from tests.doors.extender import Extender, pod, profile, request
 
-from kubextend import app, core, testing
+from kubextend import core, testing
 from kubextend.framework import CycleState, Handle
 from kubextend.plugins import sy_sched
 
@@ -25,26 +24,14 @@ async def asked_what_pods_lack(folder: Path, plugin: type, *, times: int) -> Non
     """Filter pods with a server that has no cluster, and ask for the decisions about each."""
     token = folder / "token"
     token.write_text("0123456789abcdef\n")
-    tree = {
-        "extender": {"nodeCacheCapable": False},
-        "server": {"decisions": {"tokenFile": str(token)}},
-        "profiles": [
-            {
-                "schedulerName": "default-scheduler",
-                "plugins": {"multiPoint": {"enabled": [{"name": plugin.__name__}]}},
-            }
-        ],
-        "cluster": None,
-    }
-    made = httpx.ASGITransport(app=app.create_app(configuration(tree, plugin)))
-    headers = {"authorization": "Bearer 0123456789abcdef"}
-    nodes = {"items": [testing.node_manifest("n")]}
-    async with httpx.AsyncClient(transport=made, base_url="http://kubextend") as client:
-        for number in range(times):
-            body = {"Pod": testing.pod_manifest(f"p{number}"), "Nodes": nodes, "NodeNames": None}
-            await client.post("/filter", json=body)
-            found = await client.get(f"/decisions?pod=default/p{number}", headers=headers)
-            assert found.status_code == 200, found.text
+    of_plugin = profile(multiPoint=[plugin.__name__])
+    decisions = {"tokenFile": str(token)}
+    asked = Extender(plugin, profiles=[of_plugin], server={"decisions": decisions})
+    reader = {"Authorization": "Bearer 0123456789abcdef"}
+    for number in range(times):
+        await asked.begin("/filter", request("filter", pod(f"p{number}"))).answer()
+        found = await asked.begin(f"/decisions?pod=ml/p{number}", **reader).answer()
+        assert found.status == 200, found.text
 
 
 # Work and memory that tenants may cause, and that no answer shows.
@@ -56,9 +43,9 @@ def reads_of_annotations() -> Iterator[list[str]]:
     read: list[str] = []
     of = sy_sched._in_annotations
 
-    def counted(pod: core.Pod) -> Any:
-        read.append(pod.name)
-        return of(pod)
+    def counted(asked: core.Pod) -> Any:
+        read.append(asked.name)
+        return of(asked)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(sy_sched, "_in_annotations", counted)
