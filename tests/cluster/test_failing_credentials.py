@@ -116,9 +116,8 @@ def assert_bound_once_and_never_as_nobody(api: Guarded) -> None:
     assert api.anonymous_calls == 0
 
 
-def until_asked_again(plugin: ExecPlugin, more: int = 1) -> None:
-    runs = plugin.runs + more
-    until(lambda: plugin.runs >= runs, "the plugin is asked again")
+def until_run(plugin: ExecPlugin, times: int) -> None:
+    until(lambda: plugin.runs >= times, f"the plugin is asked {times} times")
 
 
 def assert_no_hint_to_grant(*texts: str) -> None:
@@ -136,7 +135,7 @@ def test_a_plugin_that_fails_at_the_start_is_asked_again_and_nothing_is_sent_mea
 ) -> None:
     plugin.does(COMPLAINT)
     served = serve(plugin.user)
-    until_asked_again(plugin, 3)
+    until_run(plugin, 3)
     told = f"user me of context there in kubeconfig {api.file} {NONE_NOW}"
     why = f"{told}: exec plugin {plugin.command} ended with status 3: {SAID}"
     served.until_conditions_say(why)
@@ -174,7 +173,7 @@ def test_as_the_token_ends_the_old_one_is_used_until_the_plugin_works_again(
     served = serve(plugin.user)
     served.until_ready()
     plugin.does(COMPLAINT)
-    until_asked_again(plugin)
+    until_run(plugin, plugin.runs + 1)
     # For the API, the token goes on for a while.
     assert served.bind() == ""
     api.tokens = {"next"}
@@ -183,7 +182,7 @@ def test_as_the_token_ends_the_old_one_is_used_until_the_plugin_works_again(
     assert f"{NOT_ACCEPTED}{api.file}" in error
     assert SAID in error
     until(lambda: SAID in served.log(), "the log says why there are no others")
-    until_asked_again(plugin)
+    until_run(plugin, plugin.runs + 1)
     plugin.gives("next")
     until(lambda: served.bind() == "", "the pod is bound", 60.0)
     assert_bound_once_and_never_as_nobody(api)
@@ -199,7 +198,7 @@ def test_a_plugin_that_hangs_while_its_last_token_is_good_keeps_nobody_waiting(
     served.until_ready()
     go_on = plugin.folder / "go-on"
     plugin.does(f"while ! test -e {go_on}; do sleep 0.1; done\n{credential(token='next')}")
-    until_asked_again(plugin)
+    until_run(plugin, plugin.runs + 1)
     assert served.bind() == ""
     go_on.touch()
     api.tokens = {"next"}
@@ -233,7 +232,7 @@ def test_a_403_for_system_anonymous_renews_the_credentials(
     api.always = for_nobody
     plugin.gives("good")
     served = serve(plugin.user)
-    until_asked_again(plugin, 3)
+    until_run(plugin, 3)
     served.until_conditions_say(NOT_ACCEPTED)
     plugin.gives("next")
     served.until_ready()
@@ -285,7 +284,7 @@ def test_tokens_that_the_api_never_accepts_do_not_make_the_plugin_run_for_each_c
     """client-go runs a plugin again after a 401, and kubextend waits ever longer to do so."""
     plugin.does(credential(token="good-$(wc -c < runs)").replace("'END'", "END"))
     served = serve(plugin.user, fast=False)
-    until_asked_again(plugin, 3)
+    until_run(plugin, 3)
     before = plugin.runs
     for _ in range(10):
         assert NOT_ACCEPTED in served.bind()

@@ -18,44 +18,22 @@ Facts = dict[str, Any]
 
 
 def call(verb: str = "filter", **fields: Any) -> dict[str, Any]:
-    usual = {
-        "verb": verb,
-        "at": "2026-01-01T00:00:00Z",
-        "tookSeconds": 0.001,
-        "done": True,
-        "error": "",
-        "note": "",
-        "failed": None,
-        "leftOut": [],
-        "plugins": [],
-        "nodes": None,
-        "node": "",
-        "rejectedBy": None,
-        "heldSeconds": None,
-        "apiSeconds": None,
-    }
+    usual: Facts = {"verb": verb, "at": "2026-01-01T00:00:00Z", "tookSeconds": 0.001, "done": True}
+    usual |= {"error": "", "note": "", "node": "", "leftOut": [], "plugins": []}
+    usual |= dict.fromkeys(["failed", "nodes", "rejectedBy", "heldSeconds", "apiSeconds"])
     return {**usual, **fields}
 
 
 def rejected(count: int, told: str = "no ssd") -> dict[str, Any]:
     group = {"plugin": "P", "reason": "no ssd", "detail": "", "nodes": count, "examples": []}
-    return {
-        "nodes": count,
-        "passed": 0,
-        "rejected": [group],
-        "told": [{"reason": told, "nodes": count}],
-        "best": [],
-    }
+    said = [{"reason": told, "nodes": count}]
+    return {"nodes": count, "passed": 0, "rejected": [group], "told": said, "best": []}
 
 
 def facts(message: str = "", *calls: Mapping[str, Any], **fields: Any) -> Facts:
     """Return what is known of a pod: its message, the calls about it, and other facts."""
-    condition = {
-        "type": "PodScheduled",
-        "status": "False",
-        "message": message,
-        "lastTransitionTime": TRIED,
-    }
+    condition = {"type": "PodScheduled", "status": "False", "message": message}
+    condition["lastTransitionTime"] = TRIED
     pod = {
         "metadata": {"uid": "u"},
         "spec": {"schedulerName": "trains", **fields.pop("spec", {})},

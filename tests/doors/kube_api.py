@@ -255,14 +255,7 @@ class Binds:
     def bind(
         self, name: str, uid: str, node: str, *, namespace: str = "default", **more: Any
     ) -> None:
-        """Bind a pod.
-
-        Args:
-            name: the pod's name.
-            uid: the pod's UID.
-            node: the node's name.
-            namespace: the pod's namespace.
-            more: ``timeout_s``, ``annotations``, or ``why_not``, which each attempt asks first.
+        """Bind a pod; ``more``: ``timeout_s``, ``annotations``, ``why_not`` before each attempt.
 
         Raises: ClusterError: the pod is not bound, or nobody knows.
         """

@@ -71,19 +71,9 @@ def pod(  # noqa: PLR0913 - what the queue looks at
     """Return a pod as the API shows it; the same name always gives the same UID.
 
     Args:
-        name: the name of the pod, from which its UID follows.
-        gates: the names of the pod's scheduling gates.
-        priority: the pod's priority, as a number.
         second: the second of the pod's creation.
         reason: the reason of the condition PodScheduled; empty: the pod has no such condition.
         generation: metadata.generation; None: 1 with a gate, 2 without one.
-        qos: the pod's QoS class.
-        node: the name of the pod's node; empty: not bound.
-        deleted: whether the pod is being deleted.
-        scheduler: the pod's spec.schedulerName.
-        namespace: the pod's namespace.
-        labels: the pod's labels.
-        group: the name of the pod's pod group; empty: the pod has none.
         large: whether the pod is so large that it is kept without some of its parts.
     """
     gates = list(gates)
@@ -148,17 +138,12 @@ class Queue:
     """A scheduling queue, and what the API, kube-scheduler and Permit tell it.
 
     Attributes:
-        strategy: the queue's strategy.
-        window: the size of its window.
         by_namespace: whether namespaces take turns.
         plugin: the QueueSort plugin.
-        pre_enqueue: the PreEnqueue plugins.
         ignored: the names of the plugins whose failures are ignored.
         holds: why a PreEnqueue plugin holds a pod back, by the pod's name.
         most_unschedulable: with fewer unschedulable pods than this, a namespace has no pause.
-        clock: the time.
         leads: whether this replica releases pods.
-        failures: the failures of plugins.
     """
 
     strategy: Strategy = Strategy.BEST_EFFORT_FIFO
@@ -179,12 +164,7 @@ class Queue:
         fair = FairQueuing.BY_NAMESPACE if self.by_namespace else FairQueuing.NONE
         self._queue = SchedulingQueue(
             Settings(
-                GATE,
-                {OURS},
-                self.strategy,
-                self.window,
-                MAX_HOLD_S,
-                fair,
+                *(GATE, {OURS}, self.strategy, self.window, MAX_HOLD_S, fair),
                 self.most_unschedulable,
             ),
             Order(self.plugin, fail),
@@ -304,13 +284,7 @@ class Queue:
 
 
 def queue_configuration(kubeconfig: Path, *pre_enqueue: str, **queue: Any) -> dict[str, Any]:
-    """Return the tree of a configuration with a queue, sorted by PrioritySort.
-
-    Args:
-        kubeconfig: how to reach the cluster.
-        pre_enqueue: the names of PreEnqueue plugins.
-        queue: the fields of ``queue``.
-    """
+    """Return the tree of a configuration with a queue, sorted by PrioritySort."""
     plugins = {
         "queueSort": {"enabled": [{"name": "PrioritySort"}]},
         "preEnqueue": {"enabled": [{"name": name} for name in pre_enqueue]},

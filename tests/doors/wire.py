@@ -137,14 +137,12 @@ class Wire:
     Args:
         plugins: plugins in their order, at every point that they extend: instances or classes.
         nodes: the watched nodes, as manifests or names.
-        pods: the watched pods, as manifests; watched where the plugins need pods, as on a server.
+        pods: the pods, as manifests; watched where the plugins need pods, as on a server.
         profiles: plugins by schedulerName, in place of ``plugins``.
-        weights: weights of scores by plugin name.
-        args: Args by plugin name.
+        weights, args: weights of scores, and Args, by plugin name.
         ignored: names of the plugins with ``failurePolicy: Ignore``.
         settings: values of the configuration by path, such as ``{"extender.httpTimeout": "5s"}``.
         leader: the election of a leader; None: none is elected.
-        binder: creates Bindings.
         clock: the time; two replicas may share one.
         objects: the objects of informers by resource.
         started: whether plugins with a ``start`` are started; see ``start``.
