@@ -19,13 +19,13 @@ from tests.e2e.admission_rules import (
     PODS,
     affinity_or_refusal,
     bare_pod,
-    configuration,
     installed,
     profile,
 )
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.kubeapi import Object
 from tests.e2e.program_plane import program_plane
+from tests.e2e.stack import configuration
 
 _SCHEDULER, _OTHER = "cost", "cost-other"
 _RULES = (1, 10, 50)
@@ -104,7 +104,7 @@ def _turn(without: _Side, with_rules: _Side, pods: Sequence[Object], batches: in
 @contextmanager
 def _in_force(plane: ControlPlane, folder: Path, case: _Case, count: int) -> Iterator[None]:
     """Put the rules of a case in force for a block."""
-    config = configuration(folder / "rules.yaml", [profile(_SCHEDULER, case.rules(count))])
+    config = configuration(folder / "rules.yaml", profile(_SCHEDULER, case.rules(count)))
     missing = case.selector.startswith("!")
     labels = {} if missing else {f"rule-{n}": "5" for n in range(count)}
     with installed(plane, config):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.admission_rules import configuration
+from tests.e2e.stack import configuration
 
 from figures import FASTER
 from pairing import Block, Pairing
@@ -124,7 +124,7 @@ def extenders(stage: Stage, run: Run, before: Path | None) -> Mapping[str, Exten
 def _compiled(folder: Path) -> Path:
     """Write a configuration with the rules of the other extenders, and return the file."""
     rules = BENCH_PROFILE | {"schedulerName": SCHEDULER_NAME}
-    return configuration(folder / "compiled.json", [rules])
+    return configuration(folder / "compiled.json", rules)
 
 
 def block(stage: Stage, run: Run, started: Mapping[str, Extender], compared: Comparison) -> Block:

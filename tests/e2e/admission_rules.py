@@ -36,29 +36,20 @@ def profile(
     return stack.profile(scheduler, LabelMatch=args)
 
 
-def configuration(path: Path, profiles: Sequence[Object]) -> Path:
-    """Write kubextend's configuration with these profiles to a file, and return the file."""
-    return stack.configuration(path, *profiles)
-
-
 @contextlib.contextmanager
 def installed(plane: ControlPlane, config: Path, in_force: bool = True) -> Iterator[None]:
     """Apply what the command writes for a configuration; take it away at the end of the block.
 
-    Args:
-        plane: the control plane.
-        config: the file of the configuration.
-        in_force: whether one more rule is installed after all others, and waited for.
+    To be ``in_force``, one more rule is installed after all others, and waited for.
     """
     # A rule of an earlier block stays in force for about a second after it is deleted, so no two
     # blocks have the same last rule. And no kube-scheduler may place its pods.
     last = f"admission-last-{uuid.uuid4().hex}"
     whole = _with_last(config, last) if in_force else config
     text = run_kubextend("admission", "--config", whole)
-    # The loader in C: with a thousand policies, the other one takes longer than all else.
-    manifests = yaml.load_all(text, Loader=yaml.CSafeLoader)
     by_kind: dict[str, list[Object]] = {kind: [] for kind in RESOURCES}
-    for manifest in manifests:
+    # The loader in C: with a thousand policies, the other one takes longer than all else.
+    for manifest in yaml.load_all(text, Loader=yaml.CSafeLoader):
         by_kind[manifest["kind"]].append(manifest)
     api = plane.api
     try:

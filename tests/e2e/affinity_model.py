@@ -15,13 +15,7 @@ SIGNS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule as it stands in a test, apart from its selectors' text.
-
-    Attributes:
-        pods: labels that a pod must have for the rule to concern it.
-        needs: expressions that nodes must meet; empty: none.
-        prefers: weighted terms that nodes are preferred for.
-    """
+    """A rule for pods with these labels: expressions that nodes must meet, and weighted terms."""
 
     pods: Mapping[str, str]
     needs: Sequence[Object] = ()
@@ -84,8 +78,7 @@ def outcomes(
         rules: our rules, each a policy of its own.
         change: what the other mutator does.
         again: whether kube-apiserver asks the other mutator once more after changes.
-        comes_last: whether the other mutator is asked after all our policies, as a webhook is;
-            False: it is a policy, so any order is possible.
+        comes_last: whether the other is asked after all our policies, as a webhook is.
     """
     labels = change(pod).labels
     ours = [rule for rule in rules if rule.concerns(pod.labels) or rule.concerns(labels)]
@@ -177,12 +170,7 @@ def random_term(chance: random.Random, known: Sequence[Object]) -> Object:
 
 
 def random_affinity(chance: random.Random, known: Sequence[Object] = ()) -> Object | None:
-    """Return an affinity that a pod may have: none, empty, required terms, preferred terms, other.
-
-    Args:
-        chance: the source of randomness.
-        known: expressions of rules, which the author of a pod may have written as well.
-    """
+    """Return an affinity that a pod may have, at times with an expression that is known already."""
     if chance.random() < 0.15:
         return None
     affinity: Object = {}
@@ -198,12 +186,10 @@ def random_affinity(chance: random.Random, known: Sequence[Object] = ()) -> Obje
         terms = [random_term(chance, known) for _ in range(count)]
         node[REQUIRED] = {"nodeSelectorTerms": terms}
     if chance.random() < 0.5:
-        node[PREFERRED] = [
-            {"weight": chance.randint(1, 100), "preference": _preference(chance)}
-            for _ in range(chance.randint(0, 3))
-        ]
+        node[PREFERRED] = [_preference(chance) for _ in range(chance.randint(0, 3))]
     return affinity
 
 
 def _preference(chance: random.Random) -> Object:
-    return {"matchExpressions": [random_expression(chance)]}
+    weight, expressions = chance.randint(1, 100), [random_expression(chance)]
+    return {"weight": weight, "preference": {"matchExpressions": expressions}}

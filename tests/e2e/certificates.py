@@ -1,4 +1,4 @@
-"""Short-lived certificates for one test session: an authority, servers on loopback, clients."""
+"""Short-lived certificates for one test session."""
 
 import datetime as dt
 from dataclasses import dataclass
@@ -14,8 +14,6 @@ LIFETIME = dt.timedelta(days=30)
 
 @dataclass(frozen=True)
 class KeyPair:
-    """A certificate and its key, as PEM files."""
-
     cert: Path
     key: Path
 
@@ -34,7 +32,6 @@ class Authority(certificates.Authority):
         self.cert = self.file
 
     def issue(self, name: str) -> KeyPair:
-        """Write a certificate and key that serve a server on loopback as well as a client."""
         pair = self.sign(name, "localhost", lasts=LIFETIME)
         return KeyPair(pair.cert_file, pair.key_file)
 
@@ -42,11 +39,7 @@ class Authority(certificates.Authority):
 def write_signing_key(path: Path) -> Path:
     """Write the key that kube-apiserver signs service account tokens with."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    path.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.TraditionalOpenSSL,
-            serialization.NoEncryption(),
-        )
-    )
+    form = serialization.PrivateFormat.TraditionalOpenSSL
+    plain = serialization.NoEncryption()
+    path.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, plain))
     return path

@@ -16,10 +16,7 @@ from .versions import MODULES
 
 RELEASE = "kubextend"
 NAMESPACE = "kubextend-system"
-TOOLS = {
-    "helm": "helm.sh/helm/v4/cmd/helm",
-    "kustomize": "sigs.k8s.io/kustomize/kustomize/v5",
-}
+TOOLS = {"helm": "helm.sh/helm/v4/cmd/helm", "kustomize": "sigs.k8s.io/kustomize/kustomize/v5"}
 TIMEOUT_S = 600.0
 Key = tuple[str, str, str]
 
@@ -42,13 +39,7 @@ def by_name(objects: Sequence[Object]) -> dict[Key, Object]:
 
 
 class Helm:
-    """Runs Helm, with its settings in a folder of its own and the chart of deploy/helm.
-
-    Args:
-        tools: the folder of the program.
-        folder: where the settings and the files of values are written.
-        kubeconfig: how to reach a kube-apiserver; None: no command needs one.
-    """
+    """Runs Helm, with its settings in a folder of its own and the chart of deploy/helm."""
 
     def __init__(self, tools: Path, folder: Path, kubeconfig: Path | None = None) -> None:
         self._program = tools / "helm"
@@ -70,7 +61,6 @@ class Helm:
         return done.stderr
 
     def install(self, values: Object) -> None:
-        """Install the release in a cluster."""
         self.run("install", RELEASE, CHART, *self._with(values, NAMESPACE))
 
     def upgrade(self, values: Object) -> None:
@@ -79,10 +69,7 @@ class Helm:
         self.run("upgrade", RELEASE, CHART, *options)
 
     def run(self, *arguments: str | Path) -> str:
-        """Run Helm and return what it printed.
-
-        Raises: AssertionError: the command failed.
-        """
+        """Run Helm and return what it printed."""
         done = self._done(*arguments)
         assert done.returncode == 0, f"helm {arguments}: {done.stdout}\n{done.stderr}"
         return done.stdout
@@ -93,14 +80,9 @@ class Helm:
         return [f"--namespace={namespace}", "--values", path]
 
     def _done(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [self._program, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=TIMEOUT_S,
-            env=self._environment,
-        )
+        command = [self._program, *arguments]
+        how: Object = {"capture_output": True, "text": True, "timeout": TIMEOUT_S}
+        return subprocess.run(command, check=False, env=self._environment, **how)
 
 
 class Kustomize:

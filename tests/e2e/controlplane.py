@@ -63,12 +63,7 @@ def build_binaries() -> Path:
 
 
 def build(module: Path, packages: Mapping[str, str], into: Path) -> None:
-    """Build packages of a pinned Go module into a folder, unless they are built.
-
-    Args:
-        module: the folder of the module.
-        packages: the name of each program, and its package.
-        into: the folder of the programs.
+    """Build programs of a pinned Go module, each from its package, unless they are built.
 
     Raises: RuntimeError: there is no Go toolchain; CalledProcessError: the build fails.
     """
@@ -91,8 +86,6 @@ def build(module: Path, packages: Mapping[str, str], into: Path) -> None:
 
 @dataclass(frozen=True)
 class Server:
-    """One running kube-apiserver."""
-
     url: str
     program: Program
 
@@ -101,10 +94,8 @@ class ControlPlane:
     """etcd and one kube-apiserver that keeps its address when it is started again.
 
     Attributes:
-        gates: the feature gates of kube-apiserver and of each kube-scheduler, as
-            ``--feature-gates`` takes them; empty: the defaults.
-        apis: the APIs that kube-apiserver serves besides its defaults, as ``--runtime-config``
-            takes them.
+        gates: ``--feature-gates`` of kube-apiserver and of each kube-scheduler.
+        apis: ``--runtime-config`` of kube-apiserver.
     """
 
     def __init__(self, bench: Workbench, binaries: Path, gates: str = "", apis: str = "") -> None:
@@ -134,12 +125,7 @@ class ControlPlane:
         self.api.close()
 
     def api_of(self, account: str, pod: str = "") -> Api:
-        """Return a client that acts as a user, or as system:serviceaccount:NAMESPACE:NAME.
-
-        Args:
-            account: the user or service account.
-            pod: the name of the pod in which the service account is used; empty: in none.
-        """
+        """Return a client that acts as a user, or as a service account, that a pod may use."""
         return Api(self.url, self.authority.cert, USERS["admin"][0], account, pod)
 
     def kubeconfig(self, user: str, url: str | None = None) -> Path:
@@ -150,15 +136,12 @@ class ControlPlane:
         return self.kubeconfig_with(USERS[user][0], path, server)
 
     def kubeconfig_with(self, token: str, path: Path, url: str | None = None) -> Path:
-        """Write a kubeconfig with a bearer token into a file; return the file."""
         return self.kubeconfig_of({"token": token}, path, url)
 
     def kubeconfig_of(self, user: Object, path: Path, url: str | None = None) -> Path:
         """Write a kubeconfig with a user's credentials into a file; return the file."""
-        cluster = {
-            "server": url or self.url,
-            "certificate-authority": str(self.authority.cert),
-        }
+        ca = str(self.authority.cert)
+        cluster = {"server": url or self.url, "certificate-authority": ca}
         config = {
             "apiVersion": "v1",
             "kind": "Config",

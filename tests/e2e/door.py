@@ -13,14 +13,8 @@ _Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 class Door:
     """A TCP proxy on a loopback port that passes bytes to and from kube-apiserver.
 
-    While the proxy is shut, bytes from kube-apiserver wait in the proxy, so that its clients get no
-    answers and no events. No byte comes in another order, and only one kind is lost: bytes that
-    wait when their sender resets the connection, as no system sends these again.
-
-    Args:
-        port: the port on which the proxy listens.
-        target_port: the port of kube-apiserver.
-        both_ways: whether bytes to kube-apiserver wait, too, so that no request reaches it.
+    While the proxy is shut, bytes from kube-apiserver wait in the proxy; with ``both_ways``, those
+    to it as well. Only bytes that wait when their sender resets the connection are lost.
     """
 
     def __init__(self, port: int, target_port: int, *, both_ways: bool = False) -> None:
@@ -34,11 +28,9 @@ class Door:
         self._thread = threading.Thread(target=self._run, name="door", daemon=True)
 
     def shut(self) -> None:
-        """Stop passing on bytes from kube-apiserver."""
         self._turn(is_open=False)
 
     def open(self) -> None:
-        """Pass on the bytes from kube-apiserver again, first those that have waited."""
         self._turn(is_open=True)
 
     def __enter__(self) -> Self:

@@ -10,12 +10,7 @@ SECRET = "hunter2-is-no-good-password"
 
 
 class ExecPlugin:
-    """A shell script that runs what a file holds, and that counts its runs.
-
-    Attributes:
-        folder: where the script is.
-        command: the path of the script.
-    """
+    """A shell script that runs what a file holds, and that counts its runs."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -32,7 +27,6 @@ class ExecPlugin:
 
     @property
     def runs(self) -> int:
-        """How often the plugin was run."""
         file = self.folder / "runs"
         return len(file.read_text()) if file.exists() else 0
 

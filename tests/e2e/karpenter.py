@@ -1,9 +1,8 @@
 """Runs Karpenter with its kwok provider, which makes nodes without machines, on a control plane.
 
 Karpenter listens on all addresses, so it runs only where loopback is the only network interface:
-the trial of autoscalers makes such a network namespace. No kubelet runs; ``Karpenter`` stands in
-for it and says that the nodes are ready. Only ``tests/e2e/tools/karpenter`` is needed, no
-container.
+the trial of autoscalers makes such a network namespace. ``Karpenter`` stands in for kubelets and
+says that the nodes are ready.
 """
 
 import json
@@ -55,11 +54,7 @@ def build_karpenter() -> Path:
 
 
 class Karpenter:
-    """A running Karpenter, which buys nodes of kwok's, and what it logged.
-
-    Args:
-        plane: the control plane.
-    """
+    """A running Karpenter, which buys nodes of kwok's, and what it logged."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self._api = plane.api
@@ -99,11 +94,8 @@ class Karpenter:
         ]
         reference = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
         spec = {"nodeClassRef": reference, "expireAfter": "Never", "requirements": requirements}
-        disruption = {
-            "consolidationPolicy": "WhenEmptyOrUnderutilized",
-            "consolidateAfter": "5s",
-            "budgets": [{"nodes": "100%"}],
-        }
+        disruption = {"consolidateAfter": "5s", "budgets": [{"nodes": "100%"}]}
+        disruption |= {"consolidationPolicy": "WhenEmptyOrUnderutilized"}
         template = {"metadata": {"labels": {POOL_LABEL: run, **labels}}, "spec": spec}
         pool = {
             "apiVersion": "karpenter.sh/v1",
@@ -120,7 +112,6 @@ class Karpenter:
         until(lambda: not self.nodes(name), f"the nodes of {name} are gone")
 
     def nodes(self, pool: str) -> list[str]:
-        """Return the names of the nodes of a pool that there are now."""
         found = self._api.items("/api/v1/nodes", labelSelector=f"{OF_POOL}={pool}")
         return [each["metadata"]["name"] for each in found]
 
@@ -185,8 +176,5 @@ def _is_said_ready(node: Object) -> bool:
 def nominations(api: Api, namespace: str, pod: str) -> list[str]:
     """Return where Karpenter said that a pod should be scheduled, in Events about the pod."""
     events = api.items(f"/api/v1/namespaces/{namespace}/events")
-    return [
-        event["message"]
-        for event in events
-        if event["involvedObject"].get("name") == pod and event["reason"] == "Nominated"
-    ]
+    about = [each for each in events if each["involvedObject"].get("name") == pod]
+    return [each["message"] for each in about if each["reason"] == "Nominated"]

@@ -29,8 +29,7 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 class _FixedProtocols(ssl.SSLContext):
     """A TLS context whose ALPN protocols nobody changes.
 
-    httpx sets them anew for each connection. OpenSSL then frees what another thread of the same
-    client may read at that moment for a connection of its own, and the server refuses the garbage.
+    httpx sets them for each connection, and OpenSSL frees what another thread of the client reads.
     """
 
     def set_alpn_protocols(self, alpn_protocols: Iterable[str]) -> None:
@@ -51,8 +50,8 @@ class Api:
         url: the URL of kube-apiserver.
         ca: the file of the CA certificate to trust.
         token: the bearer token of the caller.
-        acting_as: another user, whom the caller may impersonate; empty: nobody.
-        in_pod: the name of the pod in which the other user runs; empty: in none.
+        acting_as: another user, whom the caller may impersonate.
+        in_pod: the name of the pod in which the other user runs.
     """
 
     def __init__(
@@ -66,13 +65,8 @@ class Api:
             field = "authentication.kubernetes.io%2fpod-name"
             self._headers[f"Impersonate-Extra-{field}"] = in_pod
         self._trust = trusting(ca)
-        self._client = httpx.Client(
-            base_url=url,
-            verify=self._trust,
-            headers=self._headers,
-            timeout=120.0,
-            trust_env=False,
-        )
+        how: Object = {"verify": self._trust, "timeout": 120.0, "trust_env": False}
+        self._client = httpx.Client(base_url=url, headers=self._headers, **how)
         self._writers = ThreadPoolExecutor(WRITERS)
 
     def close(self) -> None:
@@ -151,8 +145,6 @@ class Api:
         with self._client.stream("GET", path, params=query, timeout=None) as answer:
             yield from map(json.loads, answer.iter_lines())
 
-    # Namespaces and pods
-
     def create_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> str:
         metadata = {"name": name, "labels": dict(labels or {})}
         self.call("POST", "/api/v1/namespaces", {"metadata": metadata})
@@ -172,11 +164,9 @@ class Api:
         self.call("DELETE", path, {"gracePeriodSeconds": 0})
 
     def delete_pods(self, namespace: str) -> None:
-        """Delete all pods of a namespace without grace period, which no kubelet would end."""
+        # Without grace period, which no kubelet would end.
         path = f"/api/v1/namespaces/{namespace}/pods"
         self.call("DELETE", path, {"gracePeriodSeconds": 0})
-
-    # Nodes
 
     def create_nodes(self, nodes: Iterable[Object]) -> list[Object]:
         return self.create_all("/api/v1/nodes", nodes)
@@ -202,8 +192,8 @@ class NodePool:
         size: how many nodes.
         cpu: the CPU of each node.
         pods: how many pods each node takes.
-        born_with: a label, its value, and the numbers of the nodes that are created with it. A
-            label that is set later may not be seen yet when the next pod comes.
+        born_with: a label, its value, and the numbers of the nodes that have it from the start: one
+            that is set later may not be seen yet when the next pod comes.
     """
 
     def __init__(
@@ -243,10 +233,7 @@ class NodePool:
 
 
 class NewPool(Protocol):
-    """Makes a ``NodePool``, whose nodes are deleted after the test.
-
-    ``api`` is the client of another control plane than that of the tests.
-    """
+    """Makes a ``NodePool`` for one test; ``api`` is that of another control plane."""
 
     def __call__(self, name: str, size: int, **how: Any) -> NodePool: ...
 
@@ -283,16 +270,10 @@ def pod(
     priority_class: str = "",
     **spec: Any,
 ) -> Object:
-    """Make a pod with this scheduler name.
+    """Make a pod with this scheduler name that selects the nodes of a pool, if it has a name.
 
-    Args:
-        name: the name of the pod; one that ends with ``-`` gets a unique end.
-        scheduler: the scheduler name.
-        pool: the name of the pool whose nodes the pod selects; empty: it selects none.
-        labels: the labels of the pod.
-        cpu: the CPU that the pod requests.
-        priority_class: the priority class; empty: none.
-        spec: further fields of the spec, and labels of the nodeSelector.
+    A name that ends with ``-`` gets a unique end. ``spec`` are further fields of the spec, and
+    labels of the nodeSelector.
     """
     selector = {**({POOL_LABEL: pool} if pool else {}), **spec.pop("nodeSelector", {})}
     own: Object = {

@@ -21,14 +21,7 @@ CHUNK_BYTES = 1 << 15
 
 
 class Kubelet:
-    """A TLS server that passes on the bytes of WebSocket requests for ports of pods.
-
-    All pods are on 127.0.0.1.
-
-    Args:
-        port: the port on which the server listens.
-        pair: the certificate and its key.
-    """
+    """A TLS server that passes on the bytes of WebSocket requests for ports of 127.0.0.1."""
 
     def __init__(self, port: int, pair: KeyPair) -> None:
         self._port = port
@@ -110,10 +103,8 @@ async def _read_frame(reader: asyncio.StreamReader) -> bytes:
     kind, length = await reader.readexactly(2)
     length &= 0x7F
     if length > 125:
-        wide = length == 127
-        (length,) = struct.unpack(
-            "!Q" if wide else "!H", await reader.readexactly(8 if wide else 2)
-        )
+        size, form = (8, "!Q") if length == 127 else (2, "!H")
+        (length,) = struct.unpack(form, await reader.readexactly(size))
     mask = await reader.readexactly(4)
     data = await reader.readexactly(length)
     if kind != BINARY:

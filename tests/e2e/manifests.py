@@ -23,12 +23,8 @@ SCHEDULER_KIND = "KubeSchedulerConfiguration"
 # Kinds that a program reads from a file, and that kube-apiserver does not serve.
 CONFIGURATION_KINDS = {KUBEXTEND_KIND, SCHEDULER_KIND, "Component", "Config", "Kustomization"}
 # Kinds of the Prometheus Operator and of other projects, which bring their definitions.
-KINDS_OF_OTHERS = {"PodMonitor", "PrometheusRule"} | {
-    "AppGroup",
-    "NetworkTopology",
-    "NodeResourceTopology",
-    "SeccompProfile",
-}
+KINDS_OF_OTHERS = {"PodMonitor", "PrometheusRule", "AppGroup", "NetworkTopology"}
+KINDS_OF_OTHERS |= {"NodeResourceTopology", "SeccompProfile"}
 
 
 def documents() -> list[tuple[Path, Object]]:
@@ -80,7 +76,7 @@ def grant(
     role: str = "",
     namespace: str = "",
 ) -> None:
-    """Give an account a role of rules, or a ClusterRole that there is.
+    """Give an account a new role of rules, or a ClusterRole that there is, in one namespace or all.
 
     Args:
         api: a client that may create roles.
@@ -88,7 +84,7 @@ def grant(
         account: the user, or system:serviceaccount:NAMESPACE:NAME.
         rules: the rules of the new role.
         role: the ClusterRole that there is.
-        namespace: the only namespace for which the rights are; empty: for all.
+        namespace: empty: all.
     """
     within = {"namespace": namespace} if namespace else {}
     base: Object = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": name, **within}}
@@ -131,10 +127,7 @@ def any_kind(group: str, version: str, kind: str, scope: str, **more: str) -> Ob
 
 
 def define(api: Api, given: Path | Object) -> str:
-    """Apply a CustomResourceDefinition, or that of a file; return the path of all objects.
-
-    kube-apiserver serves them by then.
-    """
+    """Apply a CustomResourceDefinition until it is served; return the path of all objects."""
     definition = yaml.safe_load(given.read_text()) if isinstance(given, Path) else given
     apply(api, definition)
     spec = definition["spec"]
@@ -157,12 +150,8 @@ def elastic_quota(api: Api, namespace: str, spec: Object) -> Iterator[None]:
 
     CapacityScheduling adds up the ``min`` of all ElasticQuotas, those of other tests too.
     """
-    quota = {
-        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
-        "kind": "ElasticQuota",
-        "metadata": {"name": "quota", "namespace": namespace},
-        "spec": spec,
-    }
+    kind = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "ElasticQuota"}
+    quota = {**kind, "metadata": {"name": "quota", "namespace": namespace}, "spec": spec}
     apply(api, quota)
     try:
         yield

@@ -14,12 +14,8 @@ from .kubeapi import Api, Object
 
 # Returns the operations of a JSON patch for a pod; none: the pod stays as it is.
 Patch = Callable[[Object], list[Object]]
-NEW_PODS = {
-    "apiGroups": [""],
-    "apiVersions": ["v1"],
-    "operations": ["CREATE"],
-    "resources": ["pods"],
-}
+NEW_PODS = {"apiGroups": [""], "apiVersions": ["v1"]}
+NEW_PODS |= {"operations": ["CREATE"], "resources": ["pods"]}
 REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 
 
@@ -70,12 +66,8 @@ def _handler(patch: Patch) -> type[BaseHTTPRequestHandler]:
             length = int(self.headers["content-length"])
             request = json.loads(self.rfile.read(length))["request"]
             operations = json.dumps(patch(request["object"])).encode()
-            response = {
-                "uid": request["uid"],
-                "allowed": True,
-                "patchType": "JSONPatch",
-                "patch": base64.b64encode(operations).decode(),
-            }
+            response = {"uid": request["uid"], "allowed": True, "patchType": "JSONPatch"}
+            response["patch"] = base64.b64encode(operations).decode()
             review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
             body = json.dumps({**review, "response": response}).encode()
             self.send_response(200)
@@ -85,6 +77,6 @@ def _handler(patch: Patch) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Write no line for each request."""
+            pass
 
     return Handler

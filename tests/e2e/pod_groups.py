@@ -15,10 +15,7 @@ APIS = "scheduling.k8s.io/v1beta1=true"
 
 
 class PodGroups:
-    """Creates PodGroups with members in the namespace of a workload.
-
-    The placement of the members, and all else about single pods, is that of ``workload``.
-    """
+    """Creates PodGroups with members in the namespace of ``workload``, which knows single pods."""
 
     def __init__(self, api: Api, workload: Workload, pool: NodePool) -> None:
         self._api = api
@@ -38,22 +35,15 @@ class PodGroups:
 
         Args:
             name: the name of the group.
-            min_count: kube-scheduler binds no member until so many members fit; 0: the policy is
-                ``basic``, which has no such number.
+            min_count: the least number of members; 0: the policy ``basic`` has none.
             disruption_mode: ``single``, or ``all``: kube-scheduler evicts all members or none.
-            priority_class: the priority class of the group, which has to be its members'.
+            priority_class: has to be that of the members.
         """
         policy: Object = {"gang": {"minCount": min_count}} if min_count else {"basic": {}}
         spec: Object = {"schedulingPolicy": policy, "disruptionMode": {disruption_mode: {}}}
         if priority_class:
             spec["priorityClassName"] = priority_class
-        group = {
-            "apiVersion": "scheduling.k8s.io/v1beta1",
-            "kind": "PodGroup",
-            "metadata": {"name": name},
-            "spec": spec,
-        }
-        return self._api.call("POST", self._path, group)
+        return self._api.call("POST", self._path, {"metadata": {"name": name}, "spec": spec})
 
     def join(
         self,
@@ -65,24 +55,12 @@ class PodGroups:
         priority_class: str = "",
         first: int = 0,
     ) -> list[str]:
-        """Create members of a group at the same time, and return their names.
-
-        Args:
-            name: the name of the group.
-            count: how many members.
-            labels: the labels of each member.
-            cpu: the CPU that each member requests.
-            priority_class: the priority class of each member.
-            first: the number with which the names of the members begin.
-        """
+        """Create members of a group at the same time; return their names, numbered from first."""
         names = [f"{name}-{number:03}" for number in range(first, first + count)]
         scheduler, pool = self.workload.scheduler, self._pool.name
-        members = [
-            pod(each, scheduler, pool, labels, cpu=cpu, priority_class=priority_class)
-            for each in names
-        ]
-        for member in members:
-            member["spec"]["schedulingGroup"] = {"podGroupName": name}
+        like: Object = {"cpu": cpu, "priority_class": priority_class}
+        like["schedulingGroup"] = {"podGroupName": name}
+        members = [pod(each, scheduler, pool, labels, **like) for each in names]
         self._api.create_pods(self.workload.namespace, members)
         return names
 
@@ -107,6 +85,4 @@ class PodGroups:
 
 
 class NewPodGroups(Protocol):
-    """Makes the groups of a new namespace, for the first profile of a stack."""
-
     def __call__(self, stack: Stack, pool: NodePool) -> PodGroups: ...

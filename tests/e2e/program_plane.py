@@ -15,13 +15,7 @@ __all__ = ["plane_in", "program_plane"]
 
 @contextmanager
 def plane_in(folder: Path, gates: str = "", apis: str = "") -> Iterator[ControlPlane]:
-    """Start a control plane with the rights of kubextend and the priority classes; end it after.
-
-    Args:
-        folder: for the data and the logs.
-        gates: the feature gates of kube-apiserver and kube-scheduler.
-        apis: the API groups that kube-apiserver serves besides its own choice.
-    """
+    """Start a control plane with the rights of kubextend and the priority classes; end it after."""
     with (
         Workbench(folder) as bench,
         closing(ControlPlane(bench, build_binaries(), gates, apis)) as plane,

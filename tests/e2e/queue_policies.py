@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping
 
-import httpx
-
 from .controlplane import ControlPlane
-from .kubeapi import MERGE, Api, Object
+from .kubeapi import MERGE, Api, Object, pod
 from .manifests import DEPLOY, apply, objects
 from .versions import is_served
 from .workbench import until
@@ -51,22 +49,13 @@ def gates(pod: Object) -> list[str]:
 
 
 def _made(api: Api, namespace: str, labels: Mapping[str, str] | None = None) -> Object:
-    pod = _probe()
-    pod["metadata"] |= {"namespace": namespace, "labels": dict(labels or {})}
-    return api.call("POST", f"/api/v1/namespaces/{namespace}/pods", pod, dryRun="All")
+    made = pod(PROBE, SCHEDULER, "", labels)
+    return api.call("POST", f"/api/v1/namespaces/{namespace}/pods", made, dryRun="All")
 
 
 def _is_limited(api: Api, kubextend: Api) -> bool:
-    apply(api, {"apiVersion": "v1", "kind": "Pod", **_probe()})
+    probe = pod(PROBE, SCHEDULER)
+    probe["metadata"]["namespace"] = PROBE
+    apply(api, {"apiVersion": "v1", "kind": "Pod", **probe})
     label = {"metadata": {"labels": {"a": "b"}}}
-    try:
-        kubextend.call("PATCH", f"{PODS}/{PROBE}", label, MERGE, dryRun="All")
-    except httpx.HTTPStatusError as refusal:
-        return "denied request" in str(refusal)
-    return False
-
-
-def _probe() -> Object:
-    container = {"name": "c", "image": "registry.invalid/none"}
-    spec = {"schedulerName": SCHEDULER, "containers": [container]}
-    return {"metadata": {"name": PROBE, "namespace": PROBE}, "spec": spec}
+    return "denied request" in kubextend.refusal("PATCH", f"{PODS}/{PROBE}", label, MERGE)

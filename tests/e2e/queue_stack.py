@@ -24,13 +24,7 @@ def sorted_by(plugin: str, scheduler: str = SCHEDULER) -> Object:
 
 
 def queue_scheduler(plane: ControlPlane, name: str, **settings: Any) -> Scheduler:
-    """Start the kube-scheduler of queued pods, which calls no verb and so needs no kubextend.
-
-    Args:
-        plane: the control plane.
-        name: the name of the scheduler's files.
-        settings: further fields of the scheduler's configuration.
-    """
+    """Start the kube-scheduler of queued pods, which calls no verb and so needs no kubextend."""
     ours = configuration(plane.bench.folder / f"{name}-ours.yaml", sorted_by("PrioritySort"))
     output = scheduler_configuration(plane, ours)
     client = {**output["clientConnection"], **settings.get("clientConnection", {})}
@@ -62,7 +56,6 @@ class QueueStack(Stack):
         return self.counts().total("kubextend_queue_leader") == 1
 
     def releases(self) -> int:
-        """Return how many pods this kubextend process has released from the queue."""
         return int(self.counts().total("kubextend_queue_releases_total", result="released"))
 
 

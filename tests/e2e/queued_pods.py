@@ -27,10 +27,8 @@ def queued_pod(
     name: str, pool_name: str, *, qos: str = "Burstable", priority_class: str = "", **spec: Any
 ) -> Object:
     """Make a pod with this QoS class and priority class, for the scheduler that has a queue."""
-    containers = [container(**RESOURCES[qos])]
-    return pod(
-        name, SCHEDULER, pool_name, priority_class=priority_class, containers=containers, **spec
-    )
+    spec = {"containers": [container(**RESOURCES[qos])], **spec}
+    return pod(name, SCHEDULER, pool_name, priority_class=priority_class, **spec)
 
 
 def brought_gates() -> list[str]:
@@ -41,15 +39,11 @@ def brought_gates() -> list[str]:
 def mixed_pods(count: int, pool: str, seed: int) -> list[Object]:
     """Make pods of all priority and QoS classes, with different expected seconds, shuffled."""
     shuffled = random.Random(seed)
-    pods = [
-        queued_pod(
-            f"pod-{shuffled.randrange(16**6):06x}-{i:04}",
-            pool,
-            qos=RANKS[i % len(RANKS)],
-            priority_class=CLASSES[i // len(RANKS) % len(CLASSES)],
-        )
-        for i in range(count)
-    ]
+    pods = []
+    for i in range(count):
+        name = f"pod-{shuffled.randrange(16**6):06x}-{i:04}"
+        qos, above = RANKS[i % len(RANKS)], CLASSES[i // len(RANKS) % len(CLASSES)]
+        pods.append(queued_pod(name, pool, qos=qos, priority_class=above))
     for each in pods:
         seconds = shuffled.choice([None, "2.5", "30", "60", "600"])
         if seconds is not None:
@@ -83,20 +77,19 @@ def by_work(pod: Object) -> tuple[int, float, str]:
 
 
 class QueuedPods:
-    """The pods of one namespace, in which either every pod gets the queue's gate, or none does."""
+    """The pods of one namespace, in which every pod gets the queue's gate."""
 
-    def __init__(self, api: Api, namespace: str, pool: NodePool, *, queued: bool = True) -> None:
+    def __init__(self, api: Api, namespace: str, pool: NodePool) -> None:
         self._api = api
-        self._gates = [GATE] if queued else []
-        self.namespace = api.create_namespace(namespace, QUEUED if queued else {})
+        self.namespace = api.create_namespace(namespace, QUEUED)
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         self.pool = pool.name
 
     def create(self, pods: Iterable[Object]) -> dict[str, Object]:
         """Create pods and return the created pods by name."""
-        brought = brought_gates() if self._gates else []
+        brought = brought_gates()
         made = self._api.create_pods(self.namespace, (gated(each, *brought) for each in pods))
-        assert all(gates(pod)[-1:] == self._gates for pod in made)
+        assert all(gates(pod)[-1:] == [GATE] for pod in made)
         return {pod["metadata"]["name"]: pod for pod in made}
 
     def create_mixed(self, count: int, seed: int, batches: int = 1) -> dict[str, Object]:
@@ -113,15 +106,12 @@ class QueuedPods:
         return {pod["metadata"]["name"]: pod for pod in self._api.pods(self.namespace)}
 
     def placed(self) -> dict[str, str]:
-        """Return the node of every pod that has one, by the pod's name."""
         return placed_on(list(self.all().values()))
 
     def gated(self) -> set[str]:
-        """Return the names of the pods that still have the queue's gate."""
         return {name for name, pod in self.all().items() if GATE in gates(pod)}
 
     def until_placed(self, count: int, timeout_s: float = 60.0) -> None:
-        """Wait until so many pods have a node."""
         what = f"{count} pods are placed"
         until(lambda: len(self.placed()) >= count, what, timeout_s, every_s=0.2)
 
@@ -157,12 +147,10 @@ class QueuedPods:
         self._api.delete_pod(self.namespace, name)
 
     def finish(self, name: str) -> None:
-        """Set the phase of a pod to Succeeded."""
         status = {"status": {"phase": "Succeeded"}}
         self._api.call("PATCH", f"{self._path}/{name}/status", status, STRATEGIC)
 
     def remove_gate(self, name: str, gate: str) -> None:
-        """Remove one scheduling gate of a pod, as a user other than kubextend."""
         remove_gate(self._api, self.namespace, name, gate)
 
     def close(self) -> None:

@@ -17,21 +17,17 @@ from .controlplane import ROOT
 
 POD_KEYS = ("job", "team", "size")
 POD_VALUES = ("a", "b", "7", "16", "007", "9223372036854775808", "x" * 63)
-NODES = [
-    {"metadata": {"name": f"n{number}", "labels": labels}}
-    for number, labels in enumerate(
-        [
-            {},
-            {"zone": "a"},
-            {"zone": "b", "disk": "a"},
-            {"zone": "", "spot": "a", "example.com/gpus": "8"},
-            {"disk": "b", "example.com/gpus": "16"},
-            {"zone": "a", "disk": "7", "spot": "", "example.com/gpus": "007"},
-            {"zone": "7", "example.com/gpus": "many"},
-            {"zone": "a", "example.com/gpus": "99999999999999999999"},
-        ]
-    )
+LABELS: list[Object] = [
+    {},
+    {"zone": "a"},
+    {"zone": "b", "disk": "a"},
+    {"zone": "", "spot": "a", "example.com/gpus": "8"},
+    {"disk": "b", "example.com/gpus": "16"},
+    {"zone": "a", "disk": "7", "spot": "", "example.com/gpus": "007"},
+    {"zone": "7", "example.com/gpus": "many"},
+    {"zone": "a", "example.com/gpus": "99999999999999999999"},
 ]
+NODES = [{"metadata": {"name": f"n{at}", "labels": labels}} for at, labels in enumerate(LABELS)]
 
 
 def random_selector(chance: random.Random, keys: Sequence[str], values: Sequence[str]) -> str:
@@ -53,10 +49,8 @@ def random_profile(chance: random.Random, name: str) -> Object:
 
     def selectors() -> Object:
         pods = random_selector(chance, POD_KEYS, POD_VALUES)
-        return {
-            "podSelector": pods,
-            "nodeSelector": random_selector(chance, node_keys, node_values),
-        }
+        nodes = random_selector(chance, node_keys, node_values)
+        return {"podSelector": pods, "nodeSelector": nodes}
 
     filters = [selectors() for _ in range(chance.randint(1, 4))]
     scores = [{**selectors(), "score": chance.randint(0, 25)} for _ in range(chance.randint(0, 4))]
@@ -64,8 +58,6 @@ def random_profile(chance: random.Random, name: str) -> Object:
 
 
 class Case(NamedTuple):
-    """A random pod of a random rule set."""
-
     scheduler: str
     labels: Object
     affinity: Object | None
@@ -123,16 +115,10 @@ class LabelMatch:
 
 def points(rules: Sequence[Object], labels: Object) -> list[int]:
     """Return the points of each node for a pod, rule by rule; points for all nodes are left out."""
-    matching = [
-        rule
-        for rule in rules
-        if rule["nodeSelector"] and core.Selector(rule["podSelector"]).matches(labels)
-    ]
-    return [
-        sum(
-            rule["score"]
-            for rule in matching
-            if core.Selector(rule["nodeSelector"]).matches(each["metadata"]["labels"])
-        )
-        for each in NODES
-    ]
+    given = [0] * len(NODES)
+    for rule in rules:
+        if rule["nodeSelector"] and core.Selector(rule["podSelector"]).matches(labels):
+            wanted = core.Selector(rule["nodeSelector"])
+            for at, node in enumerate(NODES):
+                given[at] += rule["score"] * wanted.matches(node["metadata"]["labels"])
+    return given

@@ -9,18 +9,13 @@ from .stack import Stack
 
 
 class Recording:
-    """Reads the file of one Recorder plugin.
-
-    Args:
-        file: the path in the plugin's pluginConfig.
-    """
+    """Reads the file of one Recorder plugin, whose Args name the file."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
 
     @property
     def args(self) -> Object:
-        """The Args of the Recorder plugin that writes the file."""
         return {"file": str(self.file)}
 
     def count(self, point: str) -> Counter[str]:

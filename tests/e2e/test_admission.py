@@ -14,7 +14,6 @@ from .admission_rules import (
     PODS,
     affinity_or_refusal,
     bare_pod,
-    configuration,
     installed,
     is_refused,
     made,
@@ -34,6 +33,7 @@ from .controlplane import ControlPlane
 from .kubeapi import JSON_PATCH, MERGE, PREFERRED, REQUIRED, Api, Object, gated
 from .manifests import apply, grant, path_of
 from .mutating_webhook import NEW_PODS, Patch, webhook_installed
+from .stack import configuration
 from .versions import needs
 from .workbench import until
 
@@ -41,7 +41,7 @@ pytestmark = needs("MutatingAdmissionPolicy")
 
 SCHEDULER = "admission-rules"
 # Of the random pods, those that are compared beside mutators of somebody else.
-CASES, BESIDE_OTHERS = 500, 150
+CASES, BESIDE_OTHERS = 500, 100
 
 
 def expression(key: str, operator: str, *values: str) -> Object:
@@ -66,45 +66,25 @@ SCORES = [
 ]
 IN_ZONE = expression("zone", "In", "a", "b")
 ON_A_DISK = expression("disk", "In", "a")
+NOT_SPOT = expression("spot", "DoesNotExist")
+ON_EIGHT = expression("example.com/gpus", "Gt", "7")
+TRAIN, SERVE, OTHER, RED = {"job": "train"}, {"job": "serve"}, {"job": "other"}, {"team": "red"}
 RULES = [
+    Rule(TRAIN, [NOT_SPOT, IN_ZONE, ON_EIGHT], [preference(40, ON_A_DISK)]),
+    # The points of both rules count, so it must not be taken for the other.
     Rule(
-        {"job": "train"},
-        [
-            expression("spot", "DoesNotExist"),
-            IN_ZONE,
-            expression("example.com/gpus", "Gt", "7"),
-        ],
-        [preference(40, ON_A_DISK)],
+        RED, [expression("disk", "NotIn", "slow"), IN_ZONE], [preference(40, ON_A_DISK, ON_A_DISK)]
     ),
-    Rule(
-        {"team": "red"},
-        [expression("disk", "NotIn", "slow"), IN_ZONE],
-        # The points of both rules count, so it must not be taken for the other.
-        [preference(40, ON_A_DISK, ON_A_DISK)],
-    ),
-    Rule(
-        {"job": "serve"},
-        [],
-        [preference(20, expression("spot", "DoesNotExist"), expression("zone", "Exists"))],
-    ),
+    Rule(SERVE, [], [preference(20, NOT_SPOT, expression("zone", "Exists"))]),
 ]
 KNOWN = [need for rule in RULES for need in rule.needs]
-TRAIN = {"job": "train"}
-LABELS = [
-    {},
-    {"job": "train"},
-    {"job": "serve"},
-    {"job": "other"},
-    {"team": "red"},
-    {"team": "red", "job": "train"},
-    {"team": "red", "job": "serve"},
-]
+LABELS: list[Object] = [{}, TRAIN, SERVE, OTHER, RED, RED | TRAIN, RED | SERVE]
 
 
 @pytest.fixture(scope="module")
 def rules(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     file = tmp_path_factory.mktemp("rules") / "kubextend.yaml"
-    with installed(control_plane, configuration(file, [profile(SCHEDULER, FILTERS, SCORES)])):
+    with installed(control_plane, configuration(file, profile(SCHEDULER, FILTERS, SCORES))):
         yield
 
 
@@ -147,9 +127,8 @@ def test_a_pod_that_kube_apiserver_refuses_for_its_affinity_is_refused_as_before
     assert "nodeSelectorTerms: Required value" in str(refusal.value)
 
 
-OWNED = [
-    {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "1", "controller": True}
-]
+OWNED = [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "1"}]
+OWNED[0] |= {"controller": True}
 CONTROLLER = "system:serviceaccount:kube-system:daemon-set-controller"
 MIRROR = bare_pod(SCHEDULER, TRAIN, nodeName="n")
 MIRROR["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "0123"}
@@ -159,12 +138,13 @@ MIRROR["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "0123"}
 @pytest.mark.parametrize(
     ("namespace", "pod"),
     [
-        pytest.param("kube-system", bare_pod(SCHEDULER, TRAIN), id="of kube-system"),
-        pytest.param("default", bare_pod("another", TRAIN), id="of another scheduler"),
-        pytest.param("default", bare_pod(SCHEDULER, TRAIN, nodeName="n"), id="on a node"),
-        pytest.param("default", bare_pod(SCHEDULER, {"job": "other"}), id="of no rule"),
-        pytest.param("default", MIRROR, id="of a static pod"),
+        ("kube-system", bare_pod(SCHEDULER, TRAIN)),
+        ("default", bare_pod("another", TRAIN)),
+        ("default", bare_pod(SCHEDULER, TRAIN, nodeName="n")),
+        ("default", bare_pod(SCHEDULER, OTHER)),
+        ("default", MIRROR),
     ],
+    ids=["of kube-system", "of another scheduler", "on a node", "of no rule", "static"],
 )
 def test_a_pod_is_left_as_it_is(namespace: str, pod: Object, api: Api) -> None:
     assert "affinity" not in made(api, pod, namespace, dryRun="All")["spec"]
@@ -216,14 +196,14 @@ def test_an_owner_cannot_take_a_rule_off_a_gated_pod_nor_a_label_without_its_rul
 ) -> None:
     patch = {"spec": {"affinity": {"nodeAffinity": {PREFERRED: None}}}}
     assert is_refused(api, "PATCH", new_gated(TRAIN), patch, MERGE)
-    path = new_gated({"job": "other"})
+    path = new_gated(OTHER)
     for subresource in ("", "/status"):
         patch = {"metadata": {"labels": TRAIN}}
         assert is_refused(api, "PATCH", f"{path}{subresource}", patch, MERGE)
     api.call("PATCH", path, {"metadata": {"labels": {"free": "yes"}}}, MERGE)
     # Nor can the owner fill an empty term without the rule.
     affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}]}}}
-    path = new_gated({"team": "red"}, affinity=affinity)
+    path = new_gated(RED, affinity=affinity)
     without = [{"op": "add", "path": f"{TERMS}/0/matchExpressions", "value": [OWN]}]
     assert api.refusal("PATCH", path, without, JSON_PATCH)
 

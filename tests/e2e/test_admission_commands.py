@@ -1,4 +1,4 @@
-"""``kubextend admission --diff`` and the compiled RDMA example, on a real control plane."""
+"""Compiled rules need no extender, and ``kubextend why`` names them, on a real control plane."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,57 +6,23 @@ from pathlib import Path
 
 import yaml
 
-from .admission_rules import (
-    GROUP,
-    RESOURCES,
-    bare_pod,
-    configuration,
-    installed,
-    is_put_on,
-    made,
-    profile,
-)
+from .admission_rules import bare_pod, installed, is_put_on, made, profile
 from .controlplane import ControlPlane
-from .kubeapi import MERGE, RDMA_LABEL, Api, node, placed_on
+from .kubeapi import RDMA_LABEL, Api, node, placed_on
 from .manifests import DEPLOY
-from .stack import Scheduler, refused_kubextend, run_kubextend, scheduler_configuration
-from .versions import lacks, needs
+from .stack import (
+    Scheduler,
+    configuration,
+    refused_kubextend,
+    run_kubextend,
+    scheduler_configuration,
+)
+from .versions import needs
 from .workbench import until
 
+pytestmark = needs("MutatingAdmissionPolicy")
+
 RDMA = DEPLOY / "examples" / "rdma"
-RULES = [{"podSelector": "job=train", "nodeSelector": "zone in (a, b)"}]
-
-
-def compare(plane: ControlPlane, config: Path, *, same: bool = False) -> str:
-    """Return what the command says of the cluster, which it has to find the same or not."""
-    run = run_kubextend if same else refused_kubextend
-    kubeconfig = plane.kubeconfig("admin")
-    return run("admission", "--config", config, "--diff", "--kubeconfig", kubeconfig)
-
-
-@needs("MutatingAdmissionPolicy")
-def test_what_was_written_is_what_the_cluster_has_until_somebody_changes_it(
-    control_plane: ControlPlane, api: Api, tmp_path: Path
-) -> None:
-    config = configuration(tmp_path / "kubextend.yaml", [profile("admission-diff", RULES)])
-    missing = compare(control_plane, config)
-    assert [line.count("is not installed") for line in missing.splitlines()[:4]] == [1] * 4
-    with installed(control_plane, config, in_force=False):
-        said = compare(control_plane, config, same=True)
-        assert said == "the cluster has these admission policies\n"
-        path = f"{GROUP}/{RESOURCES['ValidatingAdmissionPolicyBinding']}"
-        (binding,) = api.items(path, labelSelector="kubextend.dev/admission=rules")
-        weaker = {"spec": {"validationActions": ["Warn"]}}
-        api.call("PATCH", f"{path}/{binding['metadata']['name']}", weaker, MERGE)
-        assert "differs at spec.validationActions" in compare(control_plane, config)
-
-
-@lacks("MutatingAdmissionPolicy")
-def test_a_cluster_that_cannot_have_the_policies_is_named(
-    control_plane: ControlPlane, tmp_path: Path
-) -> None:
-    config = configuration(tmp_path / "kubextend.yaml", [profile("admission-diff", RULES)])
-    assert "serves no MutatingAdmissionPolicy" in compare(control_plane, config)
 
 
 @contextmanager
@@ -69,9 +35,11 @@ def scheduler_without_extender(plane: ControlPlane, name: str, config: Path) -> 
     plane.api.delete_pods("default")
 
 
-@needs("MutatingAdmissionPolicy")
 def test_the_rdma_example_needs_no_extender(control_plane: ControlPlane, api: Api) -> None:
     config = RDMA / "kubextend.yaml"
+    kubeconfig = control_plane.kubeconfig("admin")
+    diff = ("admission", "--config", config, "--diff", "--kubeconfig", kubeconfig)
+    assert refused_kubextend(*diff).count("is not installed") == 4
     pods = list(yaml.safe_load_all((RDMA / "pods.yaml").read_text()))
     nodes = list(yaml.safe_load_all((RDMA / "nodes.yaml").read_text()))
     labels = {each["metadata"]["name"]: each["metadata"]["labels"] for each in nodes}
@@ -81,6 +49,7 @@ def test_the_rdma_example_needs_no_extender(control_plane: ControlPlane, api: Ap
         installed(control_plane, config, in_force=False),
     ):
         chatty = next(pod for pod in pods if pod["metadata"]["name"] == "chatty")
+        assert run_kubextend(*diff) == "the cluster has these admission policies\n"
         # In force once the pod shows the rule.
         until(lambda: is_put_on(api, chatty), "the rule is put on")
         api.create_pods("default", pods)
@@ -96,13 +65,12 @@ def test_the_rdma_example_needs_no_extender(control_plane: ControlPlane, api: Ap
     assert found["chatty"] in allowed
 
 
-@needs("MutatingAdmissionPolicy")
 def test_why_names_the_compiled_rule_behind_the_reason_of_kube_scheduler(
     control_plane: ControlPlane, api: Api, tmp_path: Path
 ) -> None:
     name = "admission-why"
     rules = [{"podSelector": "job=why", "nodeSelector": "why in (a, b)"}]
-    config = configuration(tmp_path / "kubextend.yaml", [profile(name, rules)])
+    config = configuration(tmp_path / "kubextend.yaml", profile(name, rules))
     # Nobody listens there, as no rule is left to call.
     server = f"http://127.0.0.1:{control_plane.bench.free_port()}"
     asked = ("--config", config, "--server", server, "--kubeconfig")

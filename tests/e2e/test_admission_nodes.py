@@ -7,20 +7,12 @@ In the trial ``rules``, kube-scheduler itself does.
 import random
 from pathlib import Path
 
-import pytest
-
-from .admission_rules import PODS, configuration, installed
+from .admission_rules import PODS, installed
 from .affinity_model import without_empty
 from .controlplane import ControlPlane
 from .kubeapi import Api
-from .random_rules import (
-    LabelMatch,
-    build_judge,
-    judged,
-    points,
-    random_cases,
-    random_profile,
-)
+from .random_rules import LabelMatch, build_judge, judged, points, random_cases, random_profile
+from .stack import configuration
 from .versions import needs
 
 pytestmark = needs("MutatingAdmissionPolicy")
@@ -29,24 +21,20 @@ RULE_SETS = 10
 PODS_OF_A_SET = 100
 
 
-@pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_judge(tmp_path_factory.mktemp("judge"))
-
-
 def test_1000_compiled_pods_may_run_where_label_match_lets_them(
-    control_plane: ControlPlane, api: Api, judge: Path, tmp_path: Path
+    control_plane: ControlPlane, api: Api, tmp_path: Path
 ) -> None:
     chance = random.Random(1000)
     names = [f"admission-set-{number}" for number in range(RULE_SETS)]
     profiles = [random_profile(chance, name) for name in names]
     cases = [case for name in names for case in random_cases(chance, name, PODS_OF_A_SET)]
-    config = configuration(tmp_path / "kubextend.yaml", profiles)
+    config = configuration(tmp_path / "kubextend.yaml", *profiles)
     called = LabelMatch(config)
     scores = {p["schedulerName"]: p["pluginConfig"][0]["args"]["scores"] for p in profiles}
     pods = [case.pod() for case in cases]
     with installed(control_plane, config):
         compiled = api.create_all(f"{PODS}?dryRun=All", pods)
+    judge = build_judge(tmp_path)
     own, found = judged(judge, pods), judged(judge, compiled)
     changed = 0
     for case, pod, before, after, shown in zip(cases, pods, own, found, compiled, strict=True):

@@ -5,14 +5,21 @@ from functools import partial
 from itertools import count
 
 import pytest
-import yaml
 
 from .admission_rules import installed
 from .controlplane import ControlPlane
 from .karpenter import Karpenter, nominations
 from .kubeapi import MERGE, RDMA_LABEL, Api, NodePool, Object, condition, placed_on, pod
-from .stack import HIGH_COMM, NO_RDMA, NewStack, Scheduler, Stack, run_kubextend
-from .stack import profile as stack_profile
+from .stack import (
+    HIGH_COMM,
+    NO_RDMA,
+    NewStack,
+    Scheduler,
+    Stack,
+    configuration,
+    profile,
+    scheduler_configuration,
+)
 from .versions import needs
 from .workbench import until
 from .workload import Workload
@@ -45,41 +52,22 @@ def karpenter(plane: ControlPlane) -> Iterator[Karpenter]:
 @pytest.fixture(scope="module")
 def compiled(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Put HighCommPodFilter's rule on pods, and run a kube-scheduler that knows no extender."""
-    folder = tmp_path_factory.mktemp("autoscaled")
-    config = folder / "kubextend.yaml"
-    tree = {
-        "apiVersion": "kubextend.dev/v1alpha1",
-        "kind": "ExtenderConfiguration",
-        "cluster": {},
-        "profiles": [stack_profile(COMPILED, "HighCommPodFilter")],
-    }
-    config.write_text(yaml.safe_dump(tree))
-    file = folder / "kube-scheduler.yaml"
-    kubeconfig = str(plane.kubeconfig("system:kube-scheduler"))
-    options = ("--with-admission", "--kubeconfig", kubeconfig, "--no-leader-elect")
-    file.write_text(run_kubextend("scheduler-config", "--config", config, *options))
-    assert yaml.safe_load(file.read_text())["extenders"] == []
-    scheduler = Scheduler(plane, COMPILED, file)
-    with installed(plane, config):
+    file = tmp_path_factory.mktemp("autoscaled") / "kubextend.yaml"
+    config = configuration(file, profile(COMPILED, "HighCommPodFilter"))
+    written = scheduler_configuration(plane, config, "--with-admission")
+    assert written["extenders"] == []
+    with Scheduler(plane, COMPILED, written), installed(plane, config):
         yield
-    scheduler.close()
 
 
 @pytest.fixture(scope="module")
 def called(plane: ControlPlane, new_stack: NewStack) -> Stack:
     """Run a kube-scheduler that asks kubextend about the same rule."""
-    rule = stack_profile(CALLED, "HighCommPodFilter")
-    return new_stack(CALLED, plane=plane, profile=rule)
+    return new_stack(CALLED, plane=plane, profile=profile(CALLED, "HighCommPodFilter"))
 
 
 class Cluster:
-    """A small node without RDMA, and two pools of Karpenter, of which it prefers the one without.
-
-    Attributes:
-        old: the node that was there before.
-        rdma: the name of the pool whose nodes have the label of the rule.
-        plain: the name of the pool whose nodes do not have it.
-    """
+    """A small node without RDMA, and two pools of Karpenter, which prefers the one without."""
 
     def __init__(self, plane: ControlPlane, karpenter: Karpenter, name: str) -> None:
         self.old = NodePool(plane.api, name, 1, cpu="2")
@@ -138,42 +126,30 @@ def test_karpenter_does_not_see_a_rule_that_only_kubextend_knows(
     workload.close()
 
 
-def coscheduled(scheduler_name: str) -> Object:
-    args = {"permitWaitingTimeSeconds": PATIENT_S}
-    return stack_profile(scheduler_name, Coscheduling=args)
+def coscheduling(new_stack: NewStack, plane: ControlPlane, name: str, **sections: Object) -> Stack:
+    gangs = profile(name, Coscheduling={"permitWaitingTimeSeconds": PATIENT_S})
+    wait = {"permitMaxWait": "300s"}
+    return new_stack(name, plane=plane, profile=gangs, extender=wait, sections=sections)
 
 
 @pytest.fixture(scope="module")
 def marked(plane: ControlPlane, new_stack: NewStack) -> Stack:
     """Run a kubextend that marks held pods."""
-    options = {"profile": coscheduled(MARKED), "extender": {"permitMaxWait": "300s"}}
-    karpenter = {"autoscaler": {"name": "Karpenter"}}
-    return new_stack(MARKED, plane=plane, sections=karpenter, **options)
+    return coscheduling(new_stack, plane, MARKED, autoscaler={"name": "Karpenter"})
 
 
 @pytest.fixture(scope="module")
 def unmarked(plane: ControlPlane, new_stack: NewStack) -> Stack:
     """Run a kubextend that knows of no autoscaler."""
-    options = {"profile": coscheduled(UNMARKED), "extender": {"permitMaxWait": "300s"}}
-    return new_stack(UNMARKED, plane=plane, **options)
+    return coscheduling(new_stack, plane, UNMARKED)
 
 
 class Gangs:
     """Ten gangs of two pods, each with a pool of Karpenter's of its own, and a pool without a gang.
 
     The first member of each gang gets a node that is there, and Permit holds it until the last
-    member has a node, too.
-
-    Args:
-        api: the client.
-        karpenter: buys the nodes.
-        stack: the kubextend and the kube-scheduler of the gangs.
-        spare: whether the first member of each gang fits on a second node, too. Of the two nodes,
-            Karpenter tries that one first.
-
-    Attributes:
-        pools: the pools of the gangs.
-        other: the pool without a gang.
+    member has a node, too. With ``spare``, the first member fits on a second node, too, which
+    Karpenter tries first.
     """
 
     def __init__(
@@ -193,9 +169,8 @@ class Gangs:
         self._fillers = [f"filler-{name}" for name in (["a", "b"] if spare else ["a"])]
         fillers = [f"{filler}-{pool}" for filler in self._fillers for pool in self._all_pools]
         cpu = "2" if spare else "1"
-        self._create(
-            *(self._pod(f"{f}-{p}", p, cpu) for f in self._fillers for p in self._all_pools)
-        )
+        for filler in self._fillers:
+            self._create(*(self._pod(f"{filler}-{p}", p, cpu) for p in self._all_pools))
         placed = self.until_placed(*fillers)
         nodes = {p: sorted(placed[f"{f}-{p}"] for f in self._fillers) for p in self._all_pools}
         self._first_nodes = {pool: nodes[pool][-1] for pool in self._all_pools}
@@ -227,7 +202,6 @@ class Gangs:
         self._create(*(self._pod(f"more-{p}", p, "2500m", _gang(p)) for p in self.pools))
 
     def until_marked(self) -> None:
-        """Wait until kubextend has marked the first member of each gang."""
         until(lambda: all(map(self._is_marked, self.pools)), "the held pods are marked")
 
     def empty_the_nodes(self) -> None:
@@ -244,11 +218,12 @@ class Gangs:
             status = {"status": {"nominatedNodeName": self._first_nodes[pool]}}
             self._api.call("PATCH", path, status, MERGE)
 
-    def make_room_for_last(self) -> None:
-        """Let Karpenter buy nodes for the last members."""
-        for pool in self.pools:
-            self._late_pools.append(f"late-{pool}")
-            self._karpenter.add_pool(f"late-{pool}", f"late-{pool}", {})
+    def bind_all(self) -> None:
+        """Let Karpenter buy nodes for the last members, and wait until both are bound."""
+        for late in (f"late-{pool}" for pool in self.pools):
+            self._late_pools.append(late)
+            self._karpenter.add_pool(late, late, {})
+        self.until_bound("first", "last")
 
     def until_bound(self, *members: str) -> None:
         """Wait until these members of every gang are bound, to nodes that exist."""
@@ -301,12 +276,9 @@ class Gangs:
         return self.placed()
 
     def _is_held(self, pool: str) -> bool:
-        path = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
-        return any(
-            event["regarding"].get("name") == f"first-{pool}"
-            and event["reason"] == "WaitingOnPermit"
-            for event in self._api.items(path)
-        )
+        events = self._api.items(f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events")
+        about = (e for e in events if e["regarding"].get("name") == f"first-{pool}")
+        return any(event["reason"] == "WaitingOnPermit" for event in about)
 
     def _is_marked(self, pool: str) -> bool:
         found = condition(self._api.pod(NAMESPACE, f"first-{pool}"), "PodScheduled")
@@ -336,6 +308,8 @@ def _gang(name: str) -> Object:
 @pytest.fixture
 def marked_gangs(plane: ControlPlane, karpenter: Karpenter, marked: Stack) -> Iterator[Gangs]:
     gangs = Gangs(plane.api, karpenter, marked)
+    gangs.begin()
+    gangs.until_marked()
     yield gangs
     gangs.close()
 
@@ -343,6 +317,7 @@ def marked_gangs(plane: ControlPlane, karpenter: Karpenter, marked: Stack) -> It
 @pytest.fixture
 def unmarked_gangs(plane: ControlPlane, karpenter: Karpenter, unmarked: Stack) -> Iterator[Gangs]:
     gangs = Gangs(plane.api, karpenter, unmarked)
+    gangs.begin()
     yield gangs
     gangs.close()
 
@@ -351,28 +326,20 @@ def unmarked_gangs(plane: ControlPlane, karpenter: Karpenter, unmarked: Stack) -
 def test_karpenter_keeps_the_nodes_of_marked_pods_while_it_removes_empty_ones(
     marked_gangs: Gangs, run: int
 ) -> None:
-    del run
-    gangs = marked_gangs
-    gangs.begin()
-    gangs.until_marked()
-    gangs.empty_the_nodes()
-    assert gangs.kept() == gangs.pools
-    gangs.make_room_for_last()
-    gangs.until_bound("first", "last")
-    assert {*gangs.bought()} == {(1, 1)}
+    marked_gangs.empty_the_nodes()
+    assert marked_gangs.kept() == marked_gangs.pools
+    marked_gangs.bind_all()
+    assert {*marked_gangs.bought()} == {(1, 1)}
 
 
 def test_karpenter_removes_the_nodes_of_unmarked_pods_and_buys_others(
     unmarked_gangs: Gangs,
 ) -> None:
-    gangs = unmarked_gangs
-    gangs.begin()
-    gangs.empty_the_nodes()
-    until(lambda: not gangs.kept(), "the nodes of the held pods are gone")
-    gangs.make_room_for_last()
-    gangs.until_bound("first", "last")
+    unmarked_gangs.empty_the_nodes()
+    until(lambda: not unmarked_gangs.kept(), "the nodes of the held pods are gone")
+    unmarked_gangs.bind_all()
     # More, if Karpenter removes a node of a pod that is held again before the gang is complete.
-    assert all(first >= 2 and last >= 1 for first, last in gangs.bought())
+    assert all(first >= 2 and last >= 1 for first, last in unmarked_gangs.bought())
 
 
 def test_karpenter_removes_the_node_of_a_marked_pod_that_fits_on_another_one_too(
@@ -383,8 +350,7 @@ def test_karpenter_removes_the_node_of_a_marked_pod_that_fits_on_another_one_too
     gangs.until_marked()
     gangs.empty_the_nodes()
     until(lambda: not gangs.kept(), "the nodes of the held pods are gone")
-    gangs.make_room_for_last()
-    gangs.until_bound("first", "last")
+    gangs.bind_all()
     assert {*gangs.bought()} == {(2, 1)}
     gangs.close()
 
@@ -392,32 +358,24 @@ def test_karpenter_removes_the_node_of_a_marked_pod_that_fits_on_another_one_too
 def test_karpenter_removes_the_node_of_a_marked_pod_with_a_nominated_node(
     marked_gangs: Gangs,
 ) -> None:
-    gangs = marked_gangs
-    gangs.begin()
-    gangs.until_marked()
-    gangs.nominate()
-    gangs.empty_the_nodes()
-    until(lambda: not gangs.kept(), "the nodes of the held pods are gone")
+    marked_gangs.nominate()
+    marked_gangs.empty_the_nodes()
+    until(lambda: not marked_gangs.kept(), "the nodes of the held pods are gone")
 
 
 def test_karpenter_buys_a_node_for_a_member_if_a_marked_pod_takes_the_room(
     marked_gangs: Gangs,
 ) -> None:
-    gangs = marked_gangs
-    gangs.begin()
-    gangs.until_marked()
-    gangs.add_members()
-    gangs.until_bound("first", "more")
-    assert {*gangs.bought()} == {(2, 0)}
+    marked_gangs.add_members()
+    marked_gangs.until_bound("first", "more")
+    assert {*marked_gangs.bought()} == {(2, 0)}
 
 
 def test_karpenter_gives_the_room_of_an_unmarked_pod_to_another_member(
     unmarked_gangs: Gangs,
 ) -> None:
-    gangs = unmarked_gangs
-    gangs.begin()
-    gangs.add_members()
-    gangs.add_witness()
-    assert {*gangs.bought()} == {(1, 0)}
-    assert not [name for name in gangs.placed() if name.startswith("more-")]
-    assert gangs.nominated() == {True}
+    unmarked_gangs.add_members()
+    unmarked_gangs.add_witness()
+    assert {*unmarked_gangs.bought()} == {(1, 0)}
+    assert not [name for name in unmarked_gangs.placed() if name.startswith("more-")]
+    assert unmarked_gangs.nominated() == {True}

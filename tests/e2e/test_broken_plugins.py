@@ -56,12 +56,8 @@ def health(stack: Stack) -> Iterator[list[str]]:
     watcher.join()
 
 
-def refusals(stack: Stack, plugin: str) -> float:
-    return stack.counts().total("kubextend_plugin_calls_refused_total", plugin=plugin)
-
-
-def failures(stack: Stack, plugin: str) -> float:
-    return stack.counts().total("kubextend_plugin_failures_total", plugin=plugin)
+def count(stack: Stack, name: str, plugin: str) -> float:
+    return stack.counts().total(f"kubextend_plugin_{name}_total", plugin=plugin)
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
@@ -78,9 +74,11 @@ def test_a_plugin_that_fails_holds_its_own_pods_only_and_health_stays_fine(
     fine.until_placed(fine.create("fine", PODS))
     if trouble == "Raises":
         # Only a hang opens the breaker.
-        until(lambda: failures(stack, trouble) > PODS_THAT_FAIL, "the plugin fails again and again")
-        assert refusals(stack, trouble) == 0
+        until(
+            lambda: count(stack, "failures", trouble) > PODS_THAT_FAIL, "it fails again and again"
+        )
+        assert count(stack, "calls_refused", trouble) == 0
     else:
-        until(lambda: refusals(stack, trouble) > 0, "the plugin is left uncalled")
+        until(lambda: count(stack, "calls_refused", trouble) > 0, "the plugin is left uncalled")
     assert failing.placed() == {}
     assert health == []

@@ -17,7 +17,7 @@ from .workbench import until
 NAMESPACES = ("capacity-red", "capacity-blue")
 # Each pod asks for 100m.
 MIN_PODS, MAX_PODS, CPU = 20, 30, "100m"
-PODS_OF_EACH = 150
+PODS_OF_EACH = 90
 LABEL = {"e2e.kubextend.dev/capacity": "yes"}
 SELECTOR = "e2e.kubextend.dev/capacity=yes"
 LAST = "capacity-last"
@@ -56,11 +56,10 @@ def watched(api: Api, since: str) -> Iterator[Counter[str]]:
 
 
 def placed(api: Api) -> dict[str, list[str]]:
-    """Return the names of the pods on nodes by namespace."""
     return {n: list(placed_on(api.pods(n, labelSelector=SELECTOR))) for n in NAMESPACES}
 
 
-def test_two_namespaces_never_exceed_their_quotas_while_300_pods_race(
+def test_two_namespaces_never_exceed_their_quotas_while_180_pods_race(
     api: Api, stack: Stack, new_pool: NewPool
 ) -> None:
     pool = new_pool("capacity", 3)
@@ -70,11 +69,9 @@ def test_two_namespaces_never_exceed_their_quotas_while_300_pods_race(
     watching.start()
 
     def create(namespace: str) -> list[Object]:
-        pods = (
-            pod(f"worker-{at:03}", stack.scheduler_name, pool.name, LABEL, cpu=CPU)
-            for at in range(PODS_OF_EACH)
-        )
-        return api.create_pods(namespace, pods)
+        names = (f"worker-{at:03}" for at in range(PODS_OF_EACH))
+        like = (stack.scheduler_name, pool.name, LABEL)
+        return api.create_pods(namespace, (pod(name, *like, cpu=CPU) for name in names))
 
     with ThreadPoolExecutor(len(NAMESPACES)) as creators:
         creating = [creators.submit(create, namespace) for namespace in NAMESPACES]

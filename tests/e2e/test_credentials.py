@@ -1,7 +1,6 @@
 """The exec plugin of kubextend's kubeconfig fails or gives a wrong token, and works again.
 
-kube-apiserver answers a wrong token with 401. kubextend never calls it without credentials: it
-would be system:anonymous, whom RBAC gives no right.
+kubextend never calls kube-apiserver without credentials: it would be system:anonymous.
 """
 
 import re

@@ -8,11 +8,11 @@ import yaml
 
 from .certificates import Authority
 from .controlplane import ControlPlane
-from .kubeapi import Api, Object, placed_on
+from .kubeapi import Api, NodePool, Object
 from .manifests import DEPLOY, KUBEXTEND_KIND, SCHEDULER_KIND, apply, documents, objects
 from .stack import Scheduler, Stack, run_kubextend
 from .versions import is_served
-from .workbench import until
+from .workload import Workload
 
 SERVED_BY_DEFAULT = {"default", "kube-system", "kube-public", "kube-node-lease"}
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
@@ -30,29 +30,24 @@ def configurations() -> Iterator[tuple[str, Object]]:
                     yield f"{path.relative_to(DEPLOY)}:{key}", yaml.safe_load(text)
 
 
-def scheduler_files() -> list[Path]:
-    return [path for path, d in documents() if d["kind"] == SCHEDULER_KIND]
-
-
 @pytest.fixture(scope="module")
-def namespaces(api: Api) -> set[str]:
-    """Namespaces that the manifests bring or name; a dry run does not make them."""
+def namespaces(api: Api) -> None:
+    """Make the namespaces that the manifests bring or name; a dry run does not."""
     own = {d["metadata"]["name"]: d for _, d in objects() if d["kind"] == "Namespace"}
     referred = {d["metadata"].get("namespace", "default") for _, d in objects()}
     for name in (own.keys() | referred) - SERVED_BY_DEFAULT:
         bare = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         apply(api, own.get(name, bare))
-    return own.keys() | referred
 
 
 FILES = sorted({path for path, _ in objects()})
 
 
+@pytest.mark.usefixtures("namespaces")
 @pytest.mark.parametrize("file", FILES, ids=lambda path: str(path.relative_to(DEPLOY)))
 def test_a_real_kube_apiserver_accepts_the_manifests_in_a_server_side_dry_run(
-    file: Path, api: Api, namespaces: set[str]
+    file: Path, api: Api
 ) -> None:
-    assert namespaces
     for path, thing in objects():
         if path == file and is_served(thing["kind"]):
             assert apply(api, thing, dryRun="All")["kind"] == thing["kind"]
@@ -89,8 +84,9 @@ def test_a_real_kube_scheduler_starts_with_each_scheduler_configuration(
     authority = Authority(tmp_path / "pki")
     files = {**authority.issue("scheduler").files, "caFile": str(authority.cert)}
     kubeconfig = str(control_plane.kubeconfig("system:kube-scheduler"))
-    assert scheduler_files()
-    for path in scheduler_files():
+    files_of_theirs = [path for path, d in documents() if d["kind"] == SCHEDULER_KIND]
+    assert files_of_theirs
+    for path in files_of_theirs:
         config = yaml.safe_load(path.read_text())
         config["clientConnection"] = {"kubeconfig": kubeconfig}
         config["leaderElection"] = {"leaderElect": False}
@@ -108,26 +104,20 @@ LANDS_ON = {
 }
 
 
-def test_the_pods_of_the_rdma_example_land_where_it_says(
-    own_plane: ControlPlane,
-) -> None:
-    for path, node in objects():
-        if path == RDMA / "nodes.yaml":
-            own_plane.api.call("POST", "/api/v1/nodes", node)
+def test_the_pods_of_the_rdma_example_land_where_it_says(own_plane: ControlPlane) -> None:
+    api = own_plane.api
+    api.create_nodes(node for path, node in objects() if path == RDMA / "nodes.yaml")
     for file, expected in LANDS_ON.items():
         (profile,) = yaml.safe_load((RDMA / file).read_text())["profiles"]
         name = f"rdma-{Path(file).stem}"
         with Stack(own_plane, name, profile=profile):
-            own_plane.api.create_namespace(name)
-            pods = (d for path, d in objects() if path == RDMA / "pods.yaml")
-            own_plane.api.create_pods(name, pods)
-
-            def placed(namespace: str = name) -> dict[str, str]:
-                return placed_on(own_plane.api.pods(namespace))
-
-            until(lambda: len(placed()) == len(expected), "the pods are placed")  # noqa: B023
-            wrong = {pod: node for pod, node in placed().items() if node not in expected[pod]}
-            assert wrong == {}
+            workload = Workload(api, name, name, NodePool(api, name, 0))
+            api.create_pods(name, (d for path, d in objects() if path == RDMA / "pods.yaml"))
+            placed = workload.until_placed([*expected])
+            assert {pod for pod, node in placed.items() if node not in expected[pod]} == set()
+            workload.close()
+    for name in ("plain", *RDMA_NODES):
+        api.delete_node(name)
 
 
 def test_no_role_in_deploy_uses_a_wildcard() -> None:

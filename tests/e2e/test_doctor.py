@@ -1,6 +1,6 @@
 """``kubextend doctor`` finds planted mistakes, and finds nothing in what deploy/ ships.
 
-What it finds by comparing files is in tests/unit/config/test_config_scheduler_comparison.py.
+What it finds without a cluster is in tests/cli/test_doctor.py.
 """
 
 import json
@@ -36,8 +36,6 @@ class Setting:
     Attributes:
         config: kubextend's configuration.
         scheduler: kube-scheduler's.
-        kube_version: the version of kube-scheduler; a kube-apiserver that is built from its Go
-            module does not know its own.
         looks: whether the doctor looks with the credentials of an administrator.
         with_admission: whether the doctor takes the rules for compiled.
     """
@@ -46,28 +44,23 @@ class Setting:
     scheduler: Object
     plane: ControlPlane
     folder: Path
-    kube_version: str = KUBE
     looks: bool = False
     with_admission: bool = False
 
     @property
     def file(self) -> Path:
-        """The file with kubextend's configuration as it is now."""
         return self._written("kubextend.yaml", self.config)
 
     def findings(self) -> list[Object]:
         """Return what is neither well nor skipped."""
         theirs = self._written("kube-scheduler.yaml", self.scheduler)
         words = ["doctor", "--config", self.file, "--scheduler", theirs, "--output", "json"]
-        words += ["--kube-version", self.kube_version]
+        # A kube-apiserver that is built from its Go module does not know its version.
+        words += ["--kube-version", KUBE]
         words += ["--kubeconfig", self.plane.kubeconfig("admin")] if self.looks else []
         words += ["--with-admission"] if self.with_admission else []
         done = CliRunner().invoke(main, [str(word) for word in words])
         return [f for f in json.loads(done.stdout) if f["verdict"] in {"warning", "error"}]
-
-    def nobody(self) -> str:
-        """Return a URL at which nobody answers."""
-        return f"https://127.0.0.1:{self.plane.bench.free_port()}"
 
     def _written(self, name: str, content: Object) -> Path:
         file = self.folder / name
@@ -99,10 +92,6 @@ def test_a_right_setting_has_no_findings(setting: Setting) -> None:
     assert setting.findings() == []
 
 
-def the_default_lease(setting: Setting) -> None:
-    setting.scheduler["leaderElection"] = {"leaderElect": True}
-
-
 def kubextend_does_not_run(setting: Setting) -> None:
     setting.config["server"]["port"] = setting.plane.bench.free_port()
 
@@ -127,7 +116,8 @@ def a_verb_is_not_served(setting: Setting) -> None:
 
 
 def nobody_answers_at_the_api(setting: Setting) -> None:
-    kubeconfig = setting.plane.kubeconfig("kubextend", setting.nobody())
+    nobody = f"https://127.0.0.1:{setting.plane.bench.free_port()}"
+    kubeconfig = setting.plane.kubeconfig("kubextend", nobody)
     setting.config["cluster"]["kubeconfig"] = str(kubeconfig)
 
 
@@ -149,17 +139,8 @@ def a_misspelt_scheduler(setting: Setting) -> None:
     setting.plane.api.create_pods("default", [pod("misspelt", "docter")])
 
 
-def no_prometheus_answers(setting: Setting) -> None:
-    address = setting.nobody().replace("https", "http")
-    profile = setting.config["profiles"][0]
-    profile["plugins"]["score"] = {"enabled": [{"name": "TargetLoadPacking"}]}
-    args = {"prometheusAddress": address}
-    profile["pluginConfig"].append({"name": "TargetLoadPacking", "args": args})
-
-
 Plant = Callable[[Setting], None]
 PLANTED: list[tuple[Plant, str, str]] = [
-    (the_default_lease, "scheduler-file", "holds this lease"),
     (kubextend_does_not_run, "server-reachable", "no answer"),
     (the_name_is_not_in_the_certificate, "server-reachable", "Hostname mismatch"),
     (the_authority_is_another, "server-reachable", "the certificate is refused"),
@@ -170,7 +151,6 @@ PLANTED: list[tuple[Plant, str, str]] = [
     (nobody_holds_the_lease, "leases", "nobody holds the Lease kube-system/kubextend-queue"),
     (a_gate_without_a_queue, "gates", "nobody removes it"),
     (a_misspelt_scheduler, "scheduler-names", "docter"),
-    (no_prometheus_answers, "metric-sources", "no answer"),
 ]
 
 
@@ -189,11 +169,8 @@ def test_what_a_plugin_reads_must_be_granted(
     plugins = {"filter": {"enabled": [{"name": "Informed"}]}}
     setting.config["profiles"][0] |= {"plugins": plugins, "pluginConfig": []}
     missing = {f["message"] for f in setting.findings() if f["check"] == "rights-missing"}
-    assert missing == {
-        f"kubextend may not {verb} {resource}"
-        for verb in ("list", "watch")
-        for resource in ("persistentvolumeclaims", "podgroups.e2e.kubextend.dev")
-    }
+    resources = ("persistentvolumeclaims", "podgroups.e2e.kubextend.dev")
+    assert missing == {f"kubextend may not {v} {r}" for v in ("list", "watch") for r in resources}
 
 
 @pytest.fixture
@@ -217,20 +194,18 @@ def test_compiled_rules_need_their_policies_as_they_were_written_and_no_others(
     api = compiled.plane.api
     with installed(compiled.plane, compiled.file, in_force=False):
         assert compiled.findings() == []
-        for kind, change, path in (
-            ("MutatingAdmissionPolicy", {"failurePolicy": "Ignore"}, "spec.failurePolicy"),
-            (
-                "ValidatingAdmissionPolicyBinding",
-                {"validationActions": ["Warn"]},
-                "spec.validationActions",
-            ),
-        ):
+        changes: dict[str, Object] = {
+            "MutatingAdmissionPolicy": {"failurePolicy": "Ignore"},
+            "ValidatingAdmissionPolicyBinding": {"validationActions": ["Warn"]},
+        }
+        for kind, change in changes.items():
             resource = f"{GROUP}/{RESOURCES[kind]}"
             (policy,) = api.items(resource, labelSelector="kubextend.dev/admission")
             name = policy["metadata"]["name"]
             api.call("PATCH", f"{resource}/{name}", {"spec": change}, MERGE)
             told = {each["message"]: each["hint"] for each in compiled.findings()}
-            assert "kubextend admission" in told[f"{kind}/{name} differs at {path}"]
+            (field,) = change
+            assert "kubextend admission" in told[f"{kind}/{name} differs at spec.{field}"]
         compiled.config["profiles"][0]["plugins"] = {"score": {"enabled": [{"name": "PodState"}]}}
         left = [f for f in compiled.findings() if f["check"] == "admission-policies"]
     assert [each["verdict"] for each in left] == ["warning"] * 4
@@ -285,11 +260,10 @@ def test_a_shipped_configuration_has_no_findings(
     setting = Setting(config, scheduler, control_plane, tmp_path, looks=True)
     bench = control_plane.bench
     program = bench.start(f"kubextend-{place}", KUBEXTEND, "serve", "--config", setting.file)
-    until(
-        lambda: not [f for f in setting.findings() if f["check"].startswith("server-")],
-        "kubextend is ready",
-        120.0,
-        program=program,
-    )
+
+    def is_ready() -> bool:
+        return not any(f["check"].startswith("server-") for f in setting.findings())
+
+    until(is_ready, "kubextend is ready", program=program)
     assert setting.findings() == []
     bench.end(program)

@@ -3,7 +3,7 @@
 import pytest
 
 from .controlplane import ControlPlane
-from .kubeapi import Api, NewPool, NodePool, Object, pod
+from .kubeapi import Api, NewPool, NodePool, Object, container, pod
 from .stack import NewStack, Stack, grant_needed, profile
 from .versions import needs
 from .workbench import until
@@ -29,22 +29,15 @@ def device_class() -> Object:
 
 def slice_of(node: str) -> Object:
     """Return what a driver publishes for a node with one card."""
-    return {
-        "metadata": {"name": f"cards-of-{node}"},
-        "spec": {
-            "driver": "cards.example.com",
-            "nodeName": node,
-            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-            "devices": [{"name": "card-0"}],
-        },
-    }
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "cards.example.com", "nodeName": node, "pool": pool}
+    return {"metadata": {"name": f"cards-of-{node}"}, "spec": spec | {"devices": [{"name": "c"}]}}
 
 
 def ask_for_a_card(api: Api, workload: Workload, name: str, pool: NodePool) -> None:
-    wanted = pod(name, workload.scheduler, pool.name)
-    (container,) = wanted["spec"]["containers"]
     amounts = {"cpu": "10m", CARD: "1"}
-    container["resources"] = {"requests": amounts, "limits": amounts}
+    containers = [container(requests=amounts, limits=amounts)]
+    wanted = pod(name, workload.scheduler, pool.name, containers=containers)
     api.create_pods(workload.namespace, [wanted])
 
 

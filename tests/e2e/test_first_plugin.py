@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from .controlplane import ROOT, ControlPlane
-from .kubeapi import Api, Object, condition, node, placed_on
+from .kubeapi import Api, condition, node, placed_on
 from .stack import KUBEXTEND, Scheduler, default_configuration
 from .workbench import until
 
@@ -33,7 +33,7 @@ def files_of_the_page() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Tutorial:
-    """The folder in which somebody follows the page, and the ports that are free there."""
+    """The folder in which somebody follows the page."""
 
     plane: ControlPlane
     folder: Path
@@ -74,16 +74,11 @@ def holder(api: Api) -> str:
     return str(held[0].get("holderIdentity") or "") if held else ""
 
 
-@pytest.fixture
-def tutorial(plane: ControlPlane, tmp_path: Path) -> Tutorial:
+def test_whoever_follows_the_first_plugin_sees_one_pod_placed_and_one_refused(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
     tutorial = Tutorial(plane, tmp_path)
     tutorial.write_files()
-    return tutorial
-
-
-def test_whoever_follows_the_first_plugin_sees_one_pod_placed_and_one_refused(
-    tutorial: Tutorial, plane: ControlPlane
-) -> None:
     leader = holder(plane.api)
     (team,) = re.findall(rf"kubectl label node {NODE} (\S+)=red", PAGE)
     plane.api.label_node(NODE, {team: "red"})
@@ -97,15 +92,10 @@ def test_whoever_follows_the_first_plugin_sees_one_pod_placed_and_one_refused(
     pods = list(yaml.safe_load_all((tutorial.folder / "pods.yaml").read_text()))
     plane.api.create_pods("default", pods)
 
-    def found(name: str) -> Object:
-        return next(p for p in plane.api.pods("default") if p["metadata"]["name"] == name)
+    def says(name: str) -> str:
+        return str(condition(plane.api.pod("default", name), "PodScheduled").get("message", ""))
 
-    until(lambda: placed_on([found("red")]), "the pod of the team is placed")
-    assert placed_on([found("red")]) == {"red": NODE}
-    reason = "node belongs to another team"
-    until(
-        lambda: reason in condition(found("blue"), "PodScheduled").get("message", ""),
-        "the other pod has the plugin's reason",
-    )
-    assert placed_on([found("blue")]) == {}
+    until(lambda: "node belongs to another team" in says("blue"), "the plugin's reason is told")
+    until(lambda: placed_on(plane.api.pods("default")), "the pod of the team is placed")
+    assert placed_on(plane.api.pods("default")) == {"red": NODE}
     assert holder(plane.api) == leader

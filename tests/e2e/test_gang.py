@@ -5,27 +5,23 @@ import itertools
 import pytest
 
 from .controlplane import ControlPlane
-from .kubeapi import POOL_LABEL, NewPool, NodePool, node
+from .kubeapi import POOL_LABEL, Api, NewPool, NodePool, node
+from .manifests import POD_GROUPS, define
 from .recording import Recording
-from .stack import NewStack, Stack, profile
+from .stack import NewStack, Stack, grant_needed, profile
 from .workbench import until
 from .workload import NewWorkload, Workload
 
 GANG = 3
-PATIENT, HASTY = "gang", "gang-hasty"
-# Nothing but the end of this wait gives up the pods of the one profile, and no test of the other
-# profile lasts so long.
+PATIENT, HASTY, OF_OBJECTS = "gang", "gang-hasty", "gang-objects"
+# Nothing but the end of this wait gives up the pods of the one profile, and no test of the others
+# lasts so long.
 HASTY_WAIT_S, PATIENT_WAIT_S = 3, 280
+LABEL = "scheduling.x-k8s.io/pod-group"
+NO_POD_GROUP = "there is no PodGroup with a minMember for the pod's label"
+LACKS_RESOURCES = "cluster lacks minResources of the PodGroup"
 
 _numbers = itertools.count()
-
-
-def gang(name: str) -> dict[str, str]:
-    """Labels of the pods of a group."""
-    return {
-        "scheduling.x-k8s.io/pod-group": name,
-        "pod-group.scheduling.sigs.k8s.io/min-available": str(GANG),
-    }
 
 
 @pytest.fixture(scope="module")
@@ -34,15 +30,21 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 
 @pytest.fixture(scope="module")
-def stack(recording: Recording, new_stack: NewStack) -> Stack:
-    def coscheduled(scheduler_name: str, wait_s: int) -> dict[str, object]:
-        args = {"permitWaitingTimeSeconds": wait_s}
-        return profile(scheduler_name, Coscheduling=args, Recorder=recording.args)
-
+def stack(control_plane: ControlPlane, recording: Recording, new_stack: NewStack) -> Stack:
+    """Run a kubextend with gangs by the pods' labels alone, and with those of PodGroups."""
+    define(control_plane.api, POD_GROUPS)
+    recorded = {"Recorder": recording.args}
+    patient, hasty = (
+        profile(name, Coscheduling={"permitWaitingTimeSeconds": wait_s}, **recorded)
+        for name, wait_s in ((PATIENT, PATIENT_WAIT_S), (HASTY, HASTY_WAIT_S))
+    )
+    waits = {"permitWaitingTimeSeconds": PATIENT_WAIT_S}
+    objects = profile(OF_OBJECTS, PodGroupCoscheduling=waits)
+    grant_needed(control_plane, objects)
     return new_stack(
         "gang",
-        profile=coscheduled(PATIENT, PATIENT_WAIT_S),
-        more_profiles=[coscheduled(HASTY, HASTY_WAIT_S)],
+        profile=patient,
+        more_profiles=[hasty, objects],
         out_of_tree=["recorder:Recorder"],
         extender={"permitMaxWait": "300s"},
     )
@@ -66,16 +68,14 @@ def until_held(recording: Recording, names: list[str], count: int) -> set[str]:
 
 
 def begin(workload: Workload, prefix: str, count: int, group: str) -> list[str]:
-    """Create pods with names that are in no other test's records."""
-    return workload.create(f"{prefix}-{workload.namespace}", count, gang(group), cpu="1")
+    """Create pods of a group with names that are in no other test's records."""
+    least = {"pod-group.scheduling.sigs.k8s.io/min-available": str(GANG)}
+    labels = {LABEL: group, **least}
+    return workload.create(f"{prefix}-{workload.namespace}", count, labels, cpu="1")
 
 
 def test_two_pods_of_three_are_held_until_there_is_a_third_and_room_for_it(
-    stack: Stack,
-    recording: Recording,
-    control_plane: ControlPlane,
-    two: NodePool,
-    new_workload: NewWorkload,
+    stack: Stack, recording: Recording, api: Api, two: NodePool, new_workload: NewWorkload
 ) -> None:
     workload = new_workload(stack, two)
     names = begin(workload, "first", GANG - 1, "late")
@@ -88,8 +88,7 @@ def test_two_pods_of_three_are_held_until_there_is_a_third_and_room_for_it(
     assert workload.placed() == {}
     for name in held:
         until(lambda: "Coscheduling" in workload.notes(name), "an Event says who holds it")  # noqa: B023
-    late = node(f"{two.name}-late", {POOL_LABEL: two.name}, cpu="1")
-    control_plane.api.create_nodes([late])
+    api.create_nodes([node(f"{two.name}-late", {POOL_LABEL: two.name}, cpu="1")])
     workload.until_placed(names)
     assert all(recording.count("unreserve")[name] == 0 for name in held), "they waited for it"
 
@@ -102,10 +101,9 @@ def test_without_room_for_the_third_all_time_out_and_nothing_stays_reserved(
     held = until_held(recording, names, GANG - 1)
 
     def given_up() -> bool:
-        unreserved = recording.count("unreserve")
-        return all(
-            unreserved[name] == recording.count("reserve")[name] for name in names
-        ) and not recording.taken_by(stack, two.names, HASTY)
+        unreserved, reserved = recording.count("unreserve"), recording.count("reserve")
+        same = all(unreserved[name] == reserved[name] for name in names)
+        return same and not recording.taken_by(stack, two.names, HASTY)
 
     until(given_up, "Unreserve ran for each")
     unreserved = recording.count("unreserve")
@@ -127,3 +125,47 @@ def test_the_wait_of_a_deleted_pod_ends_long_before_its_time(
         "it takes no room any more",
     )
     assert recording.count("reserve")[gone] == 1
+
+
+def put_group(api: Api, workload: Workload, **spec: object) -> None:
+    group = "scheduling.x-k8s.io/v1alpha1"
+    body = {"apiVersion": group, "kind": "PodGroup", "metadata": {"name": "gang"}, "spec": spec}
+    api.call("POST", f"/apis/{group}/namespaces/{workload.namespace}/podgroups", body)
+
+
+def until_all_wait(workload: Workload, names: list[str], reason: str) -> None:
+    for name in names:
+        until(lambda: reason in workload.why_pending(name), reason)  # noqa: B023
+    assert workload.placed() == {}
+
+
+def test_a_gang_waits_for_its_pod_group_and_then_for_room_and_is_bound_whole(
+    stack: Stack, api: Api, two: NodePool, new_workload: NewWorkload
+) -> None:
+    workload = new_workload(stack, two, OF_OBJECTS)
+    names = workload.create("member", GANG, {LABEL: "gang"}, cpu="1")
+    until_all_wait(workload, names, NO_POD_GROUP)
+    put_group(api, workload, minMember=GANG)
+
+    def held() -> bool:
+        return sum("PodGroupCoscheduling" in workload.notes(name) for name in names) >= GANG - 1
+
+    until(held, "the pods for which there is room are held")
+    assert workload.placed() == {}
+    api.create_nodes([node(f"{two.name}-late", {POOL_LABEL: two.name}, cpu="1")])
+    nodes = workload.until_placed(names)
+    assert set(nodes.values()) == {*two.names, f"{two.name}-late"}
+
+
+def test_no_pod_of_a_gang_is_held_while_the_cluster_lacks_its_min_resources(
+    stack: Stack, api: Api, two: NodePool, new_workload: NewWorkload
+) -> None:
+    workload = new_workload(stack, two, OF_OBJECTS)
+    put_group(api, workload, minMember=GANG, minResources={"memory": "100Ti"})
+    names = workload.create("member", GANG, {LABEL: "gang"}, cpu="1")
+    until_all_wait(workload, names, LACKS_RESOURCES)
+    large = node(f"{two.name}-large", {POOL_LABEL: two.name}, cpu="1")
+    for of in ("capacity", "allocatable"):
+        large["status"][of] = {**large["status"][of], "memory": "200Ti"}
+    api.create_nodes([large])
+    assert len(set(workload.until_placed(names).values())) == GANG

@@ -24,7 +24,14 @@ SECOND_SCHEDULER = (DEPLOY / "second-scheduler/kubextend.yaml").read_text()
 SCHEDULER_FILE = (DEPLOY / "second-scheduler/kube-scheduler.yaml").read_text()
 SERVICE = (DEPLOY / "service/kubextend.yaml").read_text()
 LEADING = SERVICE.replace("server:\n", "server:\n  lease: {}\n")
+EVERYTHING: Object = {"queue": {"enabled": True}, "podSize": True, "monitoring": True}
 DIGEST = f"images.example/kubextend@sha256:{'0' * 64}"
+
+
+def files(configuration: Object, install: str = "second-scheduler") -> Object:
+    return {"install": install, "configuration": configuration}
+
+
 # Values, the folders of deploy/, and what README.md says to take in there.
 CASES: dict[str, tuple[Object, tuple[str, ...], tuple[str, ...]]] = {
     "second-scheduler": ({}, ("second-scheduler",), ()),
@@ -40,11 +47,7 @@ CASES: dict[str, tuple[Object, tuple[str, ...], tuple[str, ...]]] = {
         ("static-pod",),
         ("- rbac-bind.yaml",),
     ),
-    "everything": (
-        {"queue": {"enabled": True}, "podSize": True, "monitoring": True},
-        ("second-scheduler", "queue", "pod-size", "monitoring"),
-        (),
-    ),
+    "everything": (EVERYTHING, ("second-scheduler", "queue", "pod-size", "monitoring"), ()),
 }
 REFUSED: dict[str, tuple[Object, str]] = {
     "a misspelt value": ({"replica": 3}, "replica"),
@@ -56,19 +59,10 @@ REFUSED: dict[str, tuple[Object, str]] = {
     "rights to bind beside kube-scheduler": ({"bind": True}, "install"),
     "a policy without service": ({"networkPolicy": True}, "install"),
     "a leader without lease": ({"install": "service", "leader": True}, "belong together"),
-    "a lease without leader": (
-        {"install": "service", "configuration": {"kubextend": LEADING}},
-        "belong together",
-    ),
-    "one of two files": ({"configuration": {"kubextend": SECOND_SCHEDULER}}, "belong together"),
-    "a file for nobody": (
-        {"install": "service", "configuration": {"kube-scheduler": SCHEDULER_FILE}},
-        "has no place",
-    ),
-    "a file name": (
-        {"configuration": {"kubextend": "kubextend.yaml", "kube-scheduler": "k.yaml"}},
-        "--set-file",
-    ),
+    "a lease without leader": (files({"kubextend": LEADING}, "service"), "belong together"),
+    "one of two files": (files({"kubextend": SECOND_SCHEDULER}), "belong together"),
+    "a file for nobody": (files({"kube-scheduler": SCHEDULER_FILE}, "service"), "has no place"),
+    "a file name": (files({"kubextend": "k.yaml", "kube-scheduler": "k.yaml"}), "--set-file"),
     "a queue of nobody": ({"queue": {"enabled": True, "schedulerNames": []}}, "schedulerNames"),
 }
 
@@ -108,7 +102,6 @@ def test_the_chart_makes_the_objects_that_kustomize_makes(
 
 
 def test_a_leader_is_that_of_kustomize(helm: Helm, kustomize: Kustomize) -> None:
-    """The three steps of README.md."""
     kustomize.change("service/kubextend.yaml", SERVICE, LEADING)
     kustomize.take_in("service", "components:", "- leader", "- rbac-bind.yaml")
     configuration = {"kubextend": LEADING}
@@ -198,8 +191,7 @@ def test_helm_finds_nothing_to_say_against_the_chart(helm: Helm) -> None:
 def test_the_package_holds_what_the_links_lead_to(helm: Helm, tmp_path: Path) -> None:
     helm.run("package", CHART, f"--destination={tmp_path}")
     (package,) = tmp_path.glob("kubextend-*.tgz")
-    values = {"queue": {"enabled": True}, "podSize": True, "monitoring": True}
-    assert helm.template(values, chart=package) == helm.template(values)
+    assert helm.template(EVERYTHING, chart=package) == helm.template(EVERYTHING)
 
 
 def test_notes_say_what_is_left_to_do(helm: Helm) -> None:
@@ -227,14 +219,8 @@ def release(tools: Path, plane: ControlPlane, tmp_path: Path) -> Iterator[Helm]:
 
 
 PREVIOUS = yaml.safe_load((Path(__file__).parent / "values" / "0.1.0.yaml").read_text())
-CHANGED = {
-    "images": {"kubextend": DIGEST},
-    "replicas": 2,
-    "configuration": {
-        "kubextend": SECOND_SCHEDULER + "# changed\n",
-        "kube-scheduler": SCHEDULER_FILE,
-    },
-}
+OTHER_FILES = {"kubextend": f"{SECOND_SCHEDULER}# changed\n", "kube-scheduler": SCHEDULER_FILE}
+CHANGED = {"images": {"kubextend": DIGEST}, "replicas": 2, "configuration": OTHER_FILES}
 
 
 def specified(thing: Object) -> Object:
@@ -267,9 +253,7 @@ def test_an_upgrade_keeps_every_object_the_lease_and_the_queue(
         until(lambda: queue_of(plane)["pod-3"] == set(), "the queue releases a pod")
         assert held(api.call("GET", LEASE)) == lease
         api.delete_pods("waiting")
-    assert [now[key]["metadata"]["uid"] for key in was] == [
-        each["metadata"]["uid"] for each in was.values()
-    ]
+    assert {now[key]["metadata"]["uid"] == was[key]["metadata"]["uid"] for key in was} == {True}
     changed = {key for key in was if specified(was[key]) != specified(now[key])}
     assert changed == {("Deployment", NAMESPACE, "kubextend-scheduler")}
     new = release.template({**PREVIOUS, **CHANGED}).keys() - before.keys()

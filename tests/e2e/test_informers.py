@@ -13,6 +13,7 @@ from .workload import NewWorkload
 
 GROUP = "e2e.kubextend.dev"
 RESOURCE = f"{GROUP}/v1alpha1/podgroups"
+CLAIMS = "persistentvolumeclaims"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -24,18 +25,10 @@ def undefine(api: Api) -> None:
     until(lambda: not serves(api, f"/apis/{RESOURCE}"), "the PodGroups are served no more")
 
 
-def groups_path(namespace: str) -> str:
-    return f"/apis/{GROUP}/v1alpha1/namespaces/{namespace}/podgroups"
-
-
 def put_group(api: Api, namespace: str, name: str, queue: str = "ml") -> None:
-    body = {
-        "apiVersion": f"{GROUP}/v1alpha1",
-        "kind": "PodGroup",
-        "metadata": {"name": name},
-        "spec": {"queue": queue},
-    }
-    api.call("POST", groups_path(namespace), body)
+    body = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "PodGroup", "metadata": {"name": name}}
+    path = f"/apis/{GROUP}/v1alpha1/namespaces/{namespace}/podgroups"
+    api.call("POST", path, {**body, "spec": {"queue": queue}})
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +43,8 @@ def stack(breakable_plane: ControlPlane, new_stack: NewStack) -> Stack:
     define(api, DEFINITION)
     wanted = profile("informed", "Informed")
     grant_needed(breakable_plane, wanted, ["informed:Informed"])
-    return new_stack(
-        "informed",
-        Mode(binds=True),
-        plane=breakable_plane,
-        profile=wanted,
-        out_of_tree=["informed:Informed"],
-    )
+    how = {"profile": wanted, "out_of_tree": ["informed:Informed"]}
+    return new_stack("informed", Mode(binds=True), plane=breakable_plane, **how)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +78,7 @@ def test_a_definition_that_appears_after_the_start_begins_to_work(
     counts = stack.counts()
     assert counts.total("kubextend_reflector_synced", resource=RESOURCE) == 0
     assert counts.total("kubextend_reflector_failures_total", resource=RESOURCE) > 0
-    assert counts.total("kubextend_reflector_synced", resource="persistentvolumeclaims") == 1
+    assert counts.total("kubextend_reflector_synced", resource=CLAIMS) == 1
     define(api, DEFINITION)
     until(stack.is_ready, "kubextend reads the PodGroups")
     until(lambda: "the PodGroup is missing" in workload.why_pending(pod), "the plugin judges")
@@ -108,25 +96,16 @@ def test_a_binding_carries_the_annotations_and_an_equal_event_is_written_once(
     namespace = workload.namespace
     for name in ("a", "b"):
         put_group(api, namespace, name, queue=f"queue-of-{namespace}")
-    claim = {
-        "metadata": {"name": "data"},
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
-    }
-    api.call("POST", f"/api/v1/namespaces/{namespace}/persistentvolumeclaims", claim)
-    until(
-        lambda: (
-            stack.counts().total("kubextend_informer_objects", resource="persistentvolumeclaims")
-            == 1
-        ),
-        "the claim is known",
-    )
-    until(
-        lambda: (
-            stack.counts().total("kubextend_informer_objects", resource=RESOURCE)
-            == len(api.items(f"/apis/{RESOURCE}"))
-        ),
-        "the groups are known",
-    )
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim = {"metadata": {"name": "data"}, "spec": spec}
+    api.call("POST", f"/api/v1/namespaces/{namespace}/{CLAIMS}", claim)
+
+    def all_known() -> bool:
+        counts, groups = stack.counts(), len(api.items(f"/apis/{RESOURCE}"))
+        known = (counts.total("kubextend_informer_objects", resource=r) for r in (CLAIMS, RESOURCE))
+        return [*known] == [1, groups]
+
+    until(all_known, "the claim and the groups are known")
     (pod,) = workload.create("annotated", 1, {"group": "a"})
     workload.until_placed([pod])
     annotations = api.pod(namespace, pod)["metadata"]["annotations"]

@@ -1,24 +1,67 @@
 """`kubextend why` names the object that a pod outside of kube-scheduler's queue waits for."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from .controlplane import ControlPlane
-from .kubeapi import MERGE, Api, NodePool, Object, condition, pod
+from .kubeapi import MERGE, NodePool, Object, condition, pod
+from .pod_groups import PodGroups
 from .stack import NewStack, Stack, run_kubextend
 from .versions import needs
-from .workbench import until
+from .workload import Workload
 
 pytestmark = needs("ResourceClaim")
 NAMESPACE = "missing-objects"
 ROOT = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}"
 CLAIMS, TEMPLATES = f"{ROOT}/resourceclaims", f"{ROOT}/resourceclaimtemplates"
-NewPod = Callable[..., None]
-Why = Callable[..., Any]
+
+
+class Place:
+    """A namespace of a control plane, in which pods are created and asked about."""
+
+    def __init__(self, plane: ControlPlane, new_stack: NewStack, folder: Path) -> None:
+        token = folder / "token"
+        token.write_text("reads-and-decides-nothing\n")
+        self._plane, self.api = plane, plane.api
+        self.pool = NodePool(plane.api, NAMESPACE, 1)
+        self.stack: Stack = new_stack(NAMESPACE, plane=plane, readers=token)
+        self.workload = Workload(self.api, NAMESPACE, NAMESPACE, self.pool)
+
+    def create(self, name: str, **spec: Any) -> None:
+        self.api.create_pods(NAMESPACE, [pod(name, NAMESPACE, NAMESPACE, **spec)])
+
+    def claim(self, name: str, **of: str) -> None:
+        """Create a pod with a claim of a device."""
+        self.create(name, resourceClaims=[{"name": "device", **of}])
+
+    def why(self, name: str, user: str = "admin") -> Any:
+        kubeconfig = self._plane.kubeconfig(user)
+        about = ("-n", NAMESPACE, "--config", self.stack.config, "--kubeconfig", kubeconfig)
+        return json.loads(run_kubextend("why", name, *about, "--output", "json"))
+
+    def scheduled(self, name: str) -> Object:
+        """Return what kube-scheduler says of a pod; empty: nothing."""
+        return condition(self.api.pod(NAMESPACE, name), "PodScheduled")
+
+    def until_bound(self, name: str) -> None:
+        self.workload.until_placed([name])
+
+    def close(self) -> None:
+        self.workload.close()
+        self.pool.delete()
+
+
+@pytest.fixture(scope="module")
+def place(
+    control_plane: ControlPlane, new_stack: NewStack, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Place]:
+    place = Place(control_plane, new_stack, tmp_path_factory.mktemp("token"))
+    yield place
+    place.close()
 
 
 def claim(name: str, device_class: str = "", **metadata: Any) -> Object:
@@ -28,100 +71,55 @@ def claim(name: str, device_class: str = "", **metadata: Any) -> Object:
     return {"metadata": {"name": name, **metadata}, "spec": {"devices": devices}}
 
 
-@pytest.fixture(scope="module")
-def stack(
-    control_plane: ControlPlane, new_stack: NewStack, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Stack]:
-    token = tmp_path_factory.mktemp("token") / "token"
-    token.write_text("reads-and-decides-nothing\n")
-    control_plane.api.create_namespace(NAMESPACE)
-    pool = NodePool(control_plane.api, NAMESPACE, 1)
-    yield new_stack(NAMESPACE, readers=token)
-    control_plane.api.delete_pods(NAMESPACE)
-    pool.delete()
-
-
-@pytest.fixture
-def create(api: Api, stack: Stack) -> NewPod:
-    """Return a function that creates a pod with a claim, or other fields of its spec."""
-
-    def create(name: str, *, of: Object | None = None, **spec: Any) -> None:
-        claims = {"resourceClaims": [{"name": "device", **of}]} if of else {}
-        api.create_pods(NAMESPACE, [pod(name, stack.scheduler_name, NAMESPACE, **claims, **spec)])
-
-    return create
-
-
-@pytest.fixture
-def why(control_plane: ControlPlane, stack: Stack) -> Why:
-    """Return a function that returns the answer of `kubextend why` as a JSON object."""
-
-    def why(name: str, user: str = "admin") -> Any:
-        kubeconfig = control_plane.kubeconfig(user)
-        about = ("-n", NAMESPACE, "--config", stack.config, "--kubeconfig", kubeconfig)
-        return json.loads(run_kubextend("why", name, *about, "--output", "json"))
-
-    return why
-
-
-def until_bound(api: Api, name: str) -> None:
-    until(lambda: api.pod(NAMESPACE, name)["spec"].get("nodeName"), f"{name} is bound")
-
-
 def test_kube_scheduler_has_nothing_to_say_of_a_pod_whose_claim_is_missing_and_why_names_it(
-    api: Api, create: NewPod, why: Why
+    place: Place,
 ) -> None:
+    api = place.api
     api.call("POST", CLAIMS, claim("leaving", finalizers=["example.com/keep"]))
     api.call("DELETE", f"{CLAIMS}/leaving")
-    create("no-claim", of={"resourceClaimName": "absent"})
-    create("late", of={"resourceClaimName": "leaving"})
+    place.claim("no-claim", resourceClaimName="absent")
+    place.claim("late", resourceClaimName="leaving")
     # No kube-controller-manager runs here, so nobody makes claims of templates.
-    create("templated", of={"resourceClaimTemplateName": "gpus"})
-    create("later")
+    place.claim("templated", resourceClaimTemplateName="gpus")
+    place.create("later")
     # kube-scheduler has placed a pod that came later: it does not wait for its turn.
-    until_bound(api, "later")
+    place.until_bound("later")
     says = {
         "no-claim": "the ResourceClaim absent does not exist",
         "late": "the ResourceClaim leaving is being deleted",
         "templated": "the ResourceClaimTemplate gpus does not exist",
     }
     for name, sentence in says.items():
-        assert condition(api.pod(NAMESPACE, name), "PodScheduled") == {}
-        said = why(name)
+        assert place.scheduled(name) == {}
+        said = place.why(name)
         assert said["cause"] == "ObjectMissing"
         assert sentence in said["sentence"]
-    unread = why("no-claim", "kubextend")
+    unread = place.why("no-claim", "kubextend")
     assert unread["cause"] == "NotTried"
     assert "it may wait for the ResourceClaim absent, which could not" in unread["sentence"]
     assert 'cannot get resource "resourceclaims"' in unread["sentence"]
     api.call("POST", CLAIMS, claim("absent"))
-    until_bound(api, "no-claim")
-    assert why("no-claim")["cause"] == "Bound"
+    place.until_bound("no-claim")
+    assert place.why("no-claim")["cause"] == "Bound"
     api.call("POST", TEMPLATES, claim("gpus") | {"spec": {"spec": claim("gpus")["spec"]}})
-    said = "no ResourceClaim was made yet of the ResourceClaimTemplate gpus"
-    assert said in why("templated")["sentence"]
+    unmade = "no ResourceClaim was made yet of the ResourceClaimTemplate gpus"
+    assert unmade in place.why("templated")["sentence"]
     api.call("PATCH", f"{CLAIMS}/leaving", {"metadata": {"finalizers": None}}, MERGE)
 
 
-def test_what_kube_scheduler_says_in_the_condition_is_told_as_its_own(
-    api: Api, create: NewPod, why: Why
-) -> None:
-    api.call("POST", CLAIMS, claim("classless", "absent-class"))
-    create("classless", of={"resourceClaimName": "classless"})
+def test_what_kube_scheduler_says_in_the_condition_is_told_as_its_own(place: Place) -> None:
+    place.api.call("POST", CLAIMS, claim("classless", "absent-class"))
+    place.claim("classless", resourceClaimName="classless")
     storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     volume = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": storage}}}
-    create("ephemeral", volumes=[volume])
+    place.create("ephemeral", volumes=[volume])
     says = {
         "classless": "device class absent-class does not exist",
         "ephemeral": 'persistentvolumeclaim "ephemeral-v"',
     }
     for name, words in says.items():
-
-        def is_tried(name: str = name) -> str:
-            return str(condition(api.pod(NAMESPACE, name), "PodScheduled").get("message", ""))
-
-        until(is_tried, "kube-scheduler has tried the pod")
-        said = why(name)
+        place.workload.until_pending(name)
+        said = place.why(name)
         assert said["cause"] == "RejectedByKubeScheduler"
         assert words in said["sentence"]
 
@@ -130,36 +128,20 @@ def test_what_kube_scheduler_says_in_the_condition_is_told_as_its_own(
 def test_a_member_waits_for_its_pod_group_and_why_names_the_group(
     group_plane: ControlPlane, new_stack: NewStack, tmp_path: Path
 ) -> None:
-    api = group_plane.api
-    api.create_namespace(NAMESPACE)
-    pool = NodePool(api, NAMESPACE, 1)
-    token = tmp_path / "token"
-    token.write_text("reads-and-decides-nothing\n")
-    stack = new_stack(NAMESPACE, plane=group_plane, readers=token)
-
-    def create(name: str, **spec: Any) -> None:
-        api.create_pods(NAMESPACE, [pod(name, stack.scheduler_name, NAMESPACE, **spec)])
-
-    def why() -> Any:
-        about = ("-n", NAMESPACE, "--config", stack.config)
-        kubeconfig = ("--kubeconfig", group_plane.kubeconfig("admin"))
-        return json.loads(run_kubextend("why", "member", *about, *kubeconfig, "--output", "json"))
-
-    of_group = {"schedulingGroup": {"podGroupName": "trains"}}
-    create("member", **of_group)
-    create("lone")
-    until_bound(api, "lone")
-    assert condition(api.pod(NAMESPACE, "member"), "PodScheduled") == {}
-    said = why()
+    place = Place(group_plane, new_stack, tmp_path)
+    groups = PodGroups(place.api, place.workload, place.pool)
+    groups.join("trains", 1)
+    place.create("lone")
+    place.until_bound("lone")
+    member = "trains-000"
+    assert place.scheduled(member) == {}
+    said = place.why(member)
     assert said["cause"] == "ObjectMissing"
     assert "the PodGroup trains does not exist" in said["sentence"]
-    policy = {"schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": {"single": {}}}
-    path = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{NAMESPACE}/podgroups"
-    api.call("POST", path, {"metadata": {"name": "trains"}, "spec": policy})
-    said = why()
+    groups.declare("trains", 2)
+    said = place.why(member)
     assert said["cause"] == "NotTried"
     assert "it may wait for the 2 pods without scheduling gates" in said["sentence"]
-    create("second", **of_group)
-    until_bound(api, "member")
-    api.delete_pods(NAMESPACE)
-    pool.delete()
+    groups.join("trains", 1, first=1)
+    place.until_bound(member)
+    place.close()

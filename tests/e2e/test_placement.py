@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from .kubeapi import RDMA_LABEL, NewPool
+from .kubeapi import RDMA_LABEL, NewPool, NodePool
 from .stack import DISK_LABEL, HIGH_COMM, NO_RDMA, WANTS_FAST, Mode, NewStack, Stack
 from .workbench import until
 from .workload import NewWorkload
@@ -16,6 +16,7 @@ MODES = {
     "names": Mode(names=True, tls=True, binds=True),
     "full": Mode(names=False, tls=True, binds=True),
 }
+# As many that all of them land on one of two equal nodes by chance once in 500,000 runs.
 PODS = 20
 
 _numbers = itertools.count()
@@ -75,3 +76,41 @@ def test_a_label_match_score_decides_between_two_equal_nodes_each_time(
     assert set(indifferent.values()) == set(pool.names)
     nodes = workload.until_placed(workload.create("fast", PODS, WANTS_FAST))
     assert set(nodes.values()) == set(pool.chosen)
+
+
+@pytest.mark.parametrize("mode", ["names_stack", "full_stack"])
+def test_small_pods_go_to_the_full_node_as_well_where_requests_have_whole_nodes(
+    mode: str,
+    name: str,
+    new_pool: NewPool,
+    new_workload: NewWorkload,
+    request: pytest.FixtureRequest,
+) -> None:
+    """kube-scheduler takes the nodes of such an answer for empty: kubernetes/kubernetes#141781."""
+    pool = new_pool(name, 2)
+    workload = new_workload(request.getfixturevalue(mode), pool)
+    on_first = {"kubernetes.io/hostname": pool.names[0]}
+    # That leaves little room of 32 cores.
+    workload.until_placed(workload.create("large", 1, cpu="30", node_labels=on_first))
+    nodes = set(workload.until_placed(workload.create("small", PODS)).values())
+    assert nodes == set(pool.names[1:] if mode == "names_stack" else pool.names)
+
+
+@pytest.mark.parametrize("mode", ["names_stack", "full_stack"])
+def test_each_pod_is_bound_to_the_one_labelled_node_of_1000_at_its_first_attempt(
+    mode: str, thousand_nodes: NodePool, new_workload: NewWorkload, request: pytest.FixtureRequest
+) -> None:
+    stack: Stack = request.getfixturevalue(mode)
+    good = thousand_nodes.names[617]
+    thousand_nodes.enable_rdma(good)
+    workload = new_workload(stack, thousand_nodes)
+    workload.until_both_know(good, HIGH_COMM, RDMA_LABEL)
+    calls, before = stack.calls("filter"), stack.scheduler_counts()
+    nodes = workload.until_placed(workload.create("picky", PODS, HIGH_COMM))
+    after = stack.scheduler_counts()
+    assert set(nodes.values()) == {good}
+    assert stack.calls("filter") - calls == PODS
+    attempts = "scheduler_schedule_attempts_total"
+    scheduled = before.total(attempts, result="scheduled") + PODS
+    assert after.total(attempts, result="scheduled") == scheduled
+    assert after.total(attempts) == before.total(attempts) + PODS

@@ -12,7 +12,7 @@ from .plugins.seats import SEAT
 from .pod_groups import NewPodGroups, PodGroups
 from .program_plane import program_plane
 from .recording import Recording
-from .stack import Mode, Stack, profile
+from .stack import Mode, NewStack, Stack, profile
 from .versions import needs
 from .workbench import until
 from .workload import Workload
@@ -24,20 +24,15 @@ SITS = {SEAT: "yes"}
 
 @pytest.fixture(scope="module")
 def seat_stack(group_plane: ControlPlane) -> Iterator[Stack]:
-    running = seats(group_plane)
-    yield running
-    running.close()
+    with seats(group_plane) as running:
+        yield running
 
 
 def seats(plane: ControlPlane) -> Stack:
     """Start a stack whose filter lets one pod with the label ``seat`` onto each node."""
-    return Stack(
-        plane,
-        "groups-seats",
-        Mode(names=True, binds=True),
-        profile=profile("groups-seats", "Seats"),
-        out_of_tree=["seats:Seats"],
-    )
+    name = "groups-seats"
+    wanted = profile(name, "Seats")
+    return Stack(plane, name, Mode(binds=True), profile=wanted, out_of_tree=["seats:Seats"])
 
 
 def test_a_gang_of_five_takes_the_five_seats_with_one_filter_call_for_each_member(
@@ -142,31 +137,30 @@ def test_with_the_gates_off_again_the_pods_of_a_group_are_lone_pods() -> None:
 
 
 def _members(stack: Stack) -> float:
-    """Return how many members of pod groups kubextend remembers, with places or without."""
     return stack.counts().total("kubextend_pod_group_members")
 
 
 # kube-scheduler's backoff for a lone pod is a second here, so these are at least so many seconds.
-ATTEMPTS = 10
+ATTEMPTS = 6
 
 
 def test_a_member_that_bind_refuses_is_not_tried_more_often_than_a_lone_pod(
-    group_plane: ControlPlane, tmp_path: Path, new_groups: NewPodGroups, new_pool: NewPool
+    group_plane: ControlPlane,
+    tmp_path: Path,
+    new_stack: NewStack,
+    new_groups: NewPodGroups,
+    new_pool: NewPool,
 ) -> None:
     recording = Recording(tmp_path / "calls")
-    refusing = Stack(
-        group_plane,
-        "groups-refused",
-        Mode(names=True),
-        profile=profile("groups-refused", "Recorder", "Refuses", Recorder=recording.args),
-        out_of_tree=["recorder:Recorder", "refuses:Refuses"],
-    )
+    plugins = ["recorder:Recorder", "on_demand:OnDemand"]
+    wanted = profile("groups-refused", "Recorder", "OnDemand", Recorder=recording.args)
+    labels = {"at-reserve": "rejects"}
+    refusing = new_stack("groups-refused", plane=group_plane, profile=wanted, out_of_tree=plugins)
     pool = new_pool("refusing", 2, api=group_plane.api)
     groups = new_groups(refusing, pool)
-    (member,) = groups.gang("alone", 1)
-    (lone,) = groups.workload.create("lone", 1)
+    (member,) = groups.gang("alone", 1, labels)
+    (lone,) = groups.workload.create("lone", 1, labels)
     until(lambda: recording.count("reserve")[lone] >= ATTEMPTS, "the lone pod is refused again")
     tried = recording.count("reserve")
     assert 1 < tried[member] <= ATTEMPTS
-    assert "nobody may" in groups.workload.why_pending(member)
-    refusing.close()
+    assert "demands a rejection" in groups.workload.why_pending(member)

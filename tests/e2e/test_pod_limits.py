@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from .controlplane import USERS, ControlPlane
-from .kubeapi import STRATEGIC, Object, condition, gated, node, placed_on, pod
+from .kubeapi import PREFERRED, STRATEGIC, Object, condition, gated, node, placed_on, pod
 from .manifests import DEPLOY, apply, grant
 from .queue_policies import GATE, gates
 from .stack import Scheduler, default_configuration
@@ -32,12 +32,9 @@ def plane(own_plane: ControlPlane) -> ControlPlane:
     plane, api = own_plane, own_plane.api
     apply(api, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
     folders = ("static-pod", "second-scheduler", "service/leader", "queue", "service")
-    for folder in folders:
-        files = [DEPLOY / folder / "rbac.yaml"]
-        files += [DEPLOY / folder / "limits.yaml"] if folder == "service" else []
-        for file in files:
-            for manifest in yaml.safe_load_all(file.read_text()):
-                apply(api, manifest)
+    for file in (*(f"{folder}/rbac.yaml" for folder in folders), "service/limits.yaml"):
+        for manifest in yaml.safe_load_all((DEPLOY / file).read_text()):
+            apply(api, manifest)
     for role in ("kubextend", "kubextend-queue"):
         grant(api, f"{role}-elsewhere", ELSEWHERE, role=role)
     pods = [pod(name, "none", labels={"is": "kubextend"}) for name in ("own", "other")]
@@ -47,10 +44,12 @@ def plane(own_plane: ControlPlane) -> ControlPlane:
     return plane
 
 
-def refusal(plane: ControlPlane, account: str, change: Object, path: str = "p") -> str:
+def refusal(
+    plane: ControlPlane, account: str, change: Object, path: str = "p", pods: str = PODS
+) -> str:
     """Return why an account may not change a pod, or its status; empty: it may."""
     with plane.api_of(account) as api:
-        return api.refusal("PATCH", f"{PODS}/{path}", change, STRATEGIC)
+        return api.refusal("PATCH", f"{pods}/{path}", change, STRATEGIC)
 
 
 def labelled(value: str | None, label: str = LABEL) -> Object:
@@ -90,34 +89,26 @@ METADATA: dict[str, Object] = {
     "an annotation": {"metadata": {"annotations": {"a": "b"}}},
     "a finalizer": {"metadata": {"finalizers": ["a.example/b"]}},
 }
+_CONTAINER = {"name": "c", "image": "i", "imageID": "", "ready": True}
 _TERM = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-NEVER_SPEC: dict[str, Object] = {
-    **METADATA,
-    "the label of the leader": labelled("true"),
-    **{
-        name: {"spec": spec}
-        for name, spec in {
-            "a foreign gate": {"schedulingGates": [{"$patch": "delete", "name": OTHER_GATE}]},
-            "an image": {"containers": [{"name": "c", "image": "registry.invalid/evil"}]},
-            "a deadline": {"activeDeadlineSeconds": 1},
-            "a selector": {"nodeSelector": {"a": "b"}},
-            "a toleration": {"tolerations": [{"key": "a", "operator": "Exists"}]},
-            "an affinity": {
-                "affinity": {"nodeAffinity": {_PREFERRED: [{"weight": 1, "preference": _TERM}]}}
-            },
-        }.items()
-    },
+_AFFINITY = {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": _TERM}]}}
+SPECS: dict[str, Object] = {
+    "a foreign gate": {"schedulingGates": [{"$patch": "delete", "name": OTHER_GATE}]},
+    "an image": {"containers": [{"name": "c", "image": "registry.invalid/evil"}]},
+    "a deadline": {"activeDeadlineSeconds": 1},
+    "a selector": {"nodeSelector": {"a": "b"}},
+    "a toleration": {"tolerations": [{"key": "a", "operator": "Exists"}]},
+    "an affinity": {"affinity": _AFFINITY},
 }
+NEVER_SPEC = METADATA | {"the label of the leader": labelled("true")}
+NEVER_SPEC |= {name: {"spec": spec} for name, spec in SPECS.items()}
 NEVER_STATUS: dict[str, Object] = {
     **METADATA,
     "a phase": {"status": {"phase": "Failed"}},
     "an address": {"status": {"podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}]}},
     "a message": {"status": {"message": "m"}},
     "a reason": {"status": {"reason": "r"}},
-    "a container": {
-        "status": {"containerStatuses": [{"name": "c", "image": "i", "imageID": "", "ready": True}]}
-    },
+    "a container": {"status": {"containerStatuses": [_CONTAINER]}},
     "readiness": status(of_type("Ready")),
     "the mark and readiness": status(scheduled(), of_type("Ready")),
     "the mark and a phase": status(scheduled(), phase="Failed"),
@@ -193,11 +184,6 @@ def test_kubextend_sets_and_removes_the_label_of_the_leader_on_its_own_pod_alone
     assert "denied request" in refusal(plane, OWN, labelled("true"), "own")
 
 
-def may(plane: ControlPlane, account: str, change: Object, path: str) -> bool:
-    with plane.api_of(account) as api:
-        return not api.refusal("PATCH", path, change, STRATEGIC)
-
-
 def test_others_who_may_change_pods_are_not_limited_whatever_they_are_called(
     plane: ControlPlane,
 ) -> None:
@@ -207,10 +193,10 @@ def test_others_who_may_change_pods_are_not_limited_whatever_they_are_called(
     grant(plane.api, "tenant", tenant, role="cluster-admin", namespace="tenant")
     rule = {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]}
     grant(plane.api, operator, operator, [rule])
-    tenants = "/api/v1/namespaces/tenant/pods/p"
-    until(lambda: may(plane, tenant, labelled("mine", "app"), tenants), "the tenant may")
+    tenants, mine = "/api/v1/namespaces/tenant/pods", labelled("mine", "app")
+    until(lambda: not refusal(plane, tenant, mine, pods=tenants), "the tenant may")
     for change in NEVER_STATUS.values():
-        until(lambda c=change: may(plane, operator, c, f"{PODS}/p/status"), "it may")
+        until(lambda c=change: not refusal(plane, operator, c, "p/status"), "it may")
 
 
 @pytest.fixture
@@ -220,12 +206,11 @@ def scheduler(plane: ControlPlane) -> Iterator[Scheduler]:
     as_shared = json.loads(plane.kubeconfig_with(USERS["admin"][0], file).read_text())
     as_shared["users"][0]["user"]["as"] = SHARED
     file.write_text(json.dumps(as_shared))
-    config = default_configuration(
-        plane,
-        clientConnection={"kubeconfig": str(file)},
-        leaderElection={"leaderElect": False},
-        profiles=[{"schedulerName": "limited"}],
-    )
+    own = {
+        "clientConnection": {"kubeconfig": str(file)},
+        "profiles": [{"schedulerName": "limited"}],
+    }
+    config = default_configuration(plane, leaderElection={"leaderElect": False}, **own)
     with Scheduler(plane, "limited", config) as running:
         yield running
 
@@ -248,12 +233,9 @@ def test_a_kube_scheduler_places_rejects_and_preempts_under_the_policy(
     create("victim", "1", "low")
     until(lambda: placed_on([found("victim")]), "the pod is placed")
     create("huge", "9", "low")
-    until(
-        lambda: condition(found("huge"), "PodScheduled").get("reason") == "Unschedulable",
-        "the pod that fits nowhere is told so",
-    )
+    told = lambda: condition(found("huge"), "PodScheduled").get("reason")  # noqa: E731
+    until(lambda: told() == "Unschedulable", "the pod that fits nowhere is told so")
     create("urgent", "1", "high")
-
     until(lambda: found("urgent")["status"].get("nominatedNodeName") == "n", "it is nominated")
     assert condition(found("victim"), "DisruptionTarget")["reason"] == "PreemptionByScheduler"
     assert "denied request" not in scheduler.log()

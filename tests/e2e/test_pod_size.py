@@ -16,17 +16,8 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 # Of a larger pod kubextend leaves parts out.
 MOST_BYTES = 64 << 10
 # kube-apiserver adds two tolerations of its own to each pod.
-MOST = {
-    "labels": 48,
-    "annotations": 64,
-    "annotation_bytes": 16384,
-    "tolerations": 20 - 2,
-    "gates": 16,
-    "selected": 16,
-    "terms": 16,
-    "expressions": 16,
-    "values": 64,
-}
+MOST = {"labels": 48, "annotations": 64, "annotation_bytes": 16384, "tolerations": 20 - 2}
+MOST |= {"gates": 16, "selected": 16, "terms": 16, "expressions": 16, "values": 64}
 NONE = dict.fromkeys(MOST, 0) | {"annotations": 1, "annotation_bytes": 100}
 # The number that is one more than the most, others that it needs, and what is said.
 REFUSED: dict[str, tuple[dict[str, int], str]] = {
@@ -92,12 +83,9 @@ def sized(**numbers: int) -> Object:
     def keys(of: str) -> list[str]:
         return [key(number) for number in range(many[of])]
 
+    labels = dict.fromkeys(keys("labels"), VALUE)
     return {
-        "metadata": {
-            "name": "sized",
-            "labels": dict.fromkeys(keys("labels"), VALUE),
-            "annotations": texts,
-        },
+        "metadata": {"name": "sized", "labels": labels, "annotations": texts},
         "spec": {
             "containers": [container()],
             "tolerations": [{"key": each, **tolerated} for each in keys("tolerations")],

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from .controlplane import ControlPlane
-from .kubeapi import POOL_LABEL, NodePool, node, pod
+from .kubeapi import POOL_LABEL, NewPool, NodePool, node, pod
 from .stack import HIGH_COMM, NewStack, Stack, profile
 from .workbench import until
 from .workload import NewWorkload, Workload
@@ -16,14 +16,11 @@ ZONES = 8
 
 @pytest.mark.parametrize("mode", ["names", "full"])
 def test_a_high_comm_pod_evicts_one_pod_of_a_labelled_node_though_cheaper_ones_are_elsewhere(
-    mode: str,
-    control_plane: ControlPlane,
-    new_workload: NewWorkload,
-    request: pytest.FixtureRequest,
+    mode: str, new_pool: NewPool, new_workload: NewWorkload, request: pytest.FixtureRequest
 ) -> None:
     stack: Stack = request.getfixturevalue(f"{mode}_stack")
     calls = stack.calls("preempt")
-    pool = NodePool(control_plane.api, f"preemption-{mode}", 5, cpu="4")
+    pool = new_pool(f"preemption-{mode}", 5, cpu="4")
     labelled = pool.names[1:3]
     pool.enable_rdma(*labelled)
     workload = new_workload(stack, pool)
@@ -38,25 +35,20 @@ def test_a_high_comm_pod_evicts_one_pod_of_a_labelled_node_though_cheaper_ones_a
     assert len(evicted) == 1
     assert where[evicted[0]] == node
     assert stack.calls("preempt") > calls
-    pool.delete()
 
 
 @pytest.fixture(params=[False, True], ids=["one entry", "preemptGroups"])
 def own_stack(request: pytest.FixtureRequest, new_stack: NewStack) -> Stack:
     """Start a kubextend that the test may kill, with preempt beside filter or by itself."""
     extender = {"preemptGroups": request.param}
-    name = f"preemption-down-{int(request.param)}"
-    return new_stack(name, extender=extender)
+    return new_stack(f"preemption-down-{int(request.param)}", extender=extender)
 
 
 def test_no_pod_is_evicted_while_kubextend_is_down_except_with_preempt_groups(
-    control_plane: ControlPlane,
-    own_stack: Stack,
-    new_workload: NewWorkload,
-    request: pytest.FixtureRequest,
+    own_stack: Stack, new_pool: NewPool, new_workload: NewWorkload, request: pytest.FixtureRequest
 ) -> None:
     """The nodes are full, so that kube-scheduler calls preempt without a call of filter before."""
-    pool = NodePool(control_plane.api, own_stack.name, 2, cpu="4")
+    pool = new_pool(own_stack.name, 2, cpu="4")
     pool.enable_rdma(pool.names[0])
     workload = new_workload(own_stack, pool)
     workload.fill(2, "e2e-low")
@@ -69,18 +61,13 @@ def test_no_pod_is_evicted_while_kubextend_is_down_except_with_preempt_groups(
     else:
         assert "preemption: Post" in reason
         assert before.items() <= workload.uids().items()
-    pool.delete()
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["one entry", "preemptGroups"])
 def zone_stack(request: pytest.FixtureRequest, new_stack: NewStack) -> Stack:
     name = f"zones-{int(request.param)}"
-    return new_stack(
-        name,
-        profile=profile(name, "OneAppPerZone"),
-        extender={"preemptGroups": request.param},
-        out_of_tree=["zones:OneAppPerZone"],
-    )
+    how = {"extender": {"preemptGroups": request.param}, "out_of_tree": ["zones:OneAppPerZone"]}
+    return new_stack(name, profile=profile(name, "OneAppPerZone"), **how)
 
 
 @pytest.fixture(scope="module")
@@ -134,17 +121,9 @@ def _create(
     plane: ControlPlane, workload: Workload, wanted: dict[str, tuple[str, str, str]]
 ) -> None:
     """Pods by the end of their names: what they begin with, their zone, their PriorityClass."""
-    plane.api.create_pods(
-        workload.namespace,
-        (
-            pod(
-                f"{kind}-{name}",
-                workload.scheduler,
-                zone,
-                {"app": f"other-{name}" if kind == "cheap" else zone},
-                cpu="1",
-                priority_class=priority_class,
-            )
-            for name, (kind, zone, priority_class) in wanted.items()
-        ),
-    )
+    pods = []
+    for name, (kind, zone, priority) in wanted.items():
+        app = {"app": f"other-{name}" if kind == "cheap" else zone}
+        like = {"cpu": "1", "priority_class": priority}
+        pods.append(pod(f"{kind}-{name}", workload.scheduler, zone, app, **like))
+    plane.api.create_pods(workload.namespace, pods)

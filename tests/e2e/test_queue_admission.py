@@ -35,14 +35,9 @@ def api(control_plane: ControlPlane) -> Api:
 
 def restricted(labels: Mapping[str, str] | None = None, *own: str, **spec: object) -> Object:
     """Make a pod that may run where pod security is restricted; ``own`` are its gates."""
-    context = {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "runAsNonRoot": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-    spec = {"containers": [{**container(), "securityContext": context}], **spec}
-    made = pod("p", SCHEDULER, "", labels)
+    context = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    context |= {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    made = pod("p", SCHEDULER, "", labels, containers=[{**container(), "securityContext": context}])
     made["spec"] |= spec
     return gated(made, *own) if own else made
 

@@ -26,9 +26,8 @@ _numbers = itertools.count()
 @pytest.fixture(scope="module", autouse=True)
 def scheduler(group_plane: ControlPlane) -> Iterator[None]:
     install_queue(group_plane)
-    running = queue_scheduler(group_plane, "queue-groups", **BACKOFF)
-    yield
-    running.close()
+    with queue_scheduler(group_plane, "queue-groups", **BACKOFF):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +57,10 @@ def gated(plane: ControlPlane, groups: PodGroups) -> set[str]:
 
 
 @pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
-@pytest.mark.parametrize("size", [3, 20])
 def test_a_gang_in_a_window_of_one_is_placed_without_waiting_for_max_hold(
-    strategy: str, size: int, group_plane: ControlPlane, groups: PodGroups
+    strategy: str, group_plane: ControlPlane, groups: PodGroups
 ) -> None:
-    names = groups.gang("gang", size, QUEUED)
+    names = groups.gang("gang", 20, QUEUED)
     # The next pod has its turn as soon as the gang is placed.
     alone = groups.workload.create("alone", 1, QUEUED)
     assert gated(group_plane, groups) == {*names, *alone}
@@ -82,26 +80,17 @@ def test_a_member_that_comes_late_completes_its_gang(
         groups.workload.until_placed([*names, *alone])
 
 
-@pytest.mark.parametrize("min_count", [5, 3])
-def test_a_gang_that_fits_nowhere_holds_up_nobody_with_best_effort_fifo(
-    min_count: int, group_plane: ControlPlane, groups: PodGroups
-) -> None:
-    groups.declare("gang", min_count)
-    with queue(group_plane, strategy="BestEffortFIFO", window=1):
-        groups.join("gang", 5, QUEUED, cpu="100")
-        until(lambda: not gated(group_plane, groups), "the members are released")
-        groups.workload.until_placed(groups.workload.create("alone", 3, QUEUED))
-
-
-def test_the_members_that_do_not_fit_hold_up_nobody_with_best_effort_fifo(
-    group_plane: ControlPlane, groups: PodGroups
+@pytest.mark.parametrize("fitting", [0, 3])
+def test_members_that_fit_nowhere_hold_up_nobody_with_best_effort_fifo(
+    fitting: int, group_plane: ControlPlane, groups: PodGroups
 ) -> None:
     groups.declare("gang", 3)
-    names = groups.join("gang", 3, QUEUED)
-    groups.join("gang", 2, QUEUED, first=3, cpu="100")
+    names = groups.join("gang", fitting, QUEUED)
+    groups.join("gang", 5 - fitting, QUEUED, first=fitting, cpu="100")
     with queue(group_plane, strategy="BestEffortFIFO", window=1):
-        groups.workload.until_placed(names)
-        groups.workload.until_placed(groups.workload.create("alone", 3, QUEUED))
+        until(lambda: not gated(group_plane, groups), "the members are released")
+        alone = groups.workload.create("alone", 3, QUEUED)
+        groups.workload.until_placed([*names, *alone])
 
 
 def test_a_gang_that_lacks_a_member_delays_no_other_namespace(

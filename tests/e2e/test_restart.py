@@ -6,8 +6,8 @@ import pytest
 
 from .controlplane import ControlPlane
 from .door import Door
-from .kubeapi import NodePool
-from .stack import HIGH_COMM, Stack
+from .kubeapi import NewPool
+from .stack import HIGH_COMM, Mode, NewStack, Scheduler, Stack, default_configuration
 from .workbench import until
 from .workload import NewWorkload
 
@@ -25,28 +25,20 @@ def stack(names_stack: Stack, door: Door) -> Iterator[Stack]:
     until(names_stack.is_ready, "kubextend is back")
 
 
-@pytest.fixture
-def pool(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[NodePool]:
-    pool = NodePool(control_plane.api, f"restart-{request.node.callspec.id}", 10, cpu="8")
-    pool.enable_rdma(*pool.names[:4])
-    yield pool
-    pool.delete()
-
-
 def terminate(stack: Stack) -> None:
     assert stack.stop_kubextend() == 0
 
 
-@pytest.mark.parametrize(
-    "end", [pytest.param(terminate, id="asked"), pytest.param(Stack.kill_kubextend, id="killed")]
-)
+@pytest.mark.parametrize("end", [terminate, Stack.kill_kubextend])
 def test_a_restart_in_names_mode_evicts_nothing_and_parks_no_pod(
     end: Callable[[Stack], None],
     stack: Stack,
     door: Door,
-    pool: NodePool,
+    new_pool: NewPool,
     new_workload: NewWorkload,
 ) -> None:
+    pool = new_pool(f"restart-{end.__name__.replace('_', '-')}", 10, cpu="8")
+    pool.enable_rdma(*pool.names[:4])
     workload = new_workload(stack, pool)
     # Something that could be evicted, on every node.
     workload.until_placed(workload.create("cheap", 20, cpu="1", priority_class="e2e-lowest"))
@@ -71,3 +63,23 @@ def test_a_restart_in_names_mode_evicts_nothing_and_parks_no_pod(
     # kube-scheduler tries again by itself after an error. A pod that it calls unschedulable stays
     # parked until something happens.
     assert stack.attempts("unschedulable") == parked
+
+
+def test_while_kubextend_is_dead_pods_of_the_clusters_own_scheduler_are_bound_and_ours_wait(
+    control_plane: ControlPlane, new_stack: NewStack, new_pool: NewPool, new_workload: NewWorkload
+) -> None:
+    pool, stack = new_pool("own-scheduler", 3), new_stack("own-scheduler", Mode(binds=True))
+    ours, others = new_workload(stack, pool), new_workload(stack, pool, "default-scheduler")
+    ours.until_placed(ours.create("before", PODS))
+    stack.kill_kubextend()
+    waiting = ours.create("waiting", PODS)
+    until(
+        lambda: all("connection refused" in ours.why_pending(name) for name in waiting),
+        "kube-scheduler has tried each of ours",
+    )
+    config = default_configuration(control_plane, leaderElection={"leaderElect": False})
+    with Scheduler(control_plane, "default", config):
+        others.until_placed(others.create("other", PODS))
+    assert ours.placed().keys().isdisjoint(waiting)
+    stack.start_kubextend()
+    ours.until_placed(waiting)

@@ -24,7 +24,7 @@ def stack(new_stack: NewStack) -> Stack:
 
 
 def roll_out(stack: Stack, other: str, *passed: str) -> None:
-    """Start kubextend anew with another name of its second profile."""
+    """Start kubextend with another name of its second profile."""
     changed = json.loads(stack.config.read_text())
     changed["profiles"][1]["schedulerName"] = other
     stack.config.write_text(json.dumps(changed | {"passThrough": passed}))

@@ -1,21 +1,12 @@
-"""`kubextend why` names the true cause of each pod that a test keeps from its node, or puts there.
-
-With the variable KUBEXTEND_WHY_PAGE set to a file, the tests write into it what the command prints
-for each cause; a release has such a page.
-"""
+"""`kubextend why` names the true cause why a pod has no node, or has one."""
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import pytest
-from click.testing import CliRunner
-
-from kubextend.cli import main
 
 from .controlplane import ControlPlane
 from .door import Door
@@ -24,14 +15,13 @@ from .manifests import ELASTIC_QUOTAS, apply, define, elastic_quota
 from .queue_policies import GATE, gates, install_queue
 from .queue_stack import NAMESPACE as LEASE_NAMESPACE
 from .queue_stack import forget_lease
-from .stack import Mode, NewStack, Stack, grant_needed, profile
-from .why_cases import AT_ANY_TIME, CASES, THEIRS, page_of
+from .stack import NewStack, Stack, grant_needed, profile, run_kubextend
+from .why_cases import AT_ANY_TIME, CASES, THEIRS
 from .workbench import until
 
 TOKEN = "reads-and-decides-nothing"
 NAMESPACE = "why"
-# The page of docs that a run with this variable writes.
-PAGE = os.environ.get("KUBEXTEND_WHY_PAGE")
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 # The pods with a namespace of their own, since the quota is that of the namespace.
 QUOTA_NAMESPACE = "why-quota"
 PATIENCE_S = 60.0
@@ -42,13 +32,6 @@ RULES = {
 LONG = {"permitMaxWait": "300s"}
 
 
-def printed(*words: str | Path) -> str:
-    """Run `kubextend why` in this process, which is many times faster, and return its output."""
-    done = CliRunner().invoke(main, ["why", *map(str, words)])
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
 @dataclass(frozen=True)
 class World:
     """A stack of these tests, and how to ask why."""
@@ -56,24 +39,19 @@ class World:
     stack: Stack
     plane: ControlPlane
     token: Path
-    answers: dict[str, str]
 
     def why(self, name: str, *options: str, namespace: str = NAMESPACE) -> str:
-        return printed(
-            name, "-n", namespace, "--server", self.stack.url, "--token-file", self.token,
-            "--kubeconfig", self.plane.kubeconfig("admin"), *options,
-        )  # fmt: skip
+        where = ("-n", namespace, "--server", self.stack.url, "--token-file", self.token)
+        kubeconfig = self.plane.kubeconfig("admin")
+        return run_kubextend("why", name, *where, "--kubeconfig", kubeconfig, *options)
 
-    def until(
-        self, name: str, cause: str, words: str = "", namespace: str = NAMESPACE
-    ) -> tuple[Object, str]:
-        """Wait until the cause of a pod is this one; return what the command wrote, and as text."""
-        last: list[tuple[Object, str]] = []
+    def until(self, name: str, cause: str, words: str = "", namespace: str = NAMESPACE) -> Object:
+        """Wait until the cause of a pod is this one; return what the command wrote."""
+        last: list[Object] = []
 
         def found() -> bool:
-            text = self.why(name, "--output", "json", namespace=namespace)
-            last[:] = [(json.loads(text), text)]
-            return last[0][0]["cause"] == cause and words in last[0][0]["sentence"]
+            last[:] = [json.loads(self.why(name, "--output", "json", namespace=namespace))]
+            return last[0]["cause"] == cause and words in last[0]["sentence"]
 
         try:
             until(found, f"{name} is explained by {cause}", PATIENCE_S)
@@ -85,14 +63,9 @@ class World:
     def judge(self, name: str, namespace: str = NAMESPACE) -> Object:
         """Wait until `kubextend why` names the cause of a case, and look at all that it says."""
         case = CASES[name]
-        found, text = self.until(name, case.cause, case.words, namespace)
+        found = self.until(name, case.cause, case.words, namespace)
         assert found["plugin"] == case.plugin
         assert case.unblock in "\n".join(found["unblock"])
-        if PAGE:
-            # By another question the cause may be over.
-            capture = self.token.with_name(f"{name}.json")
-            capture.write_text(text)
-            self.answers[name] = printed("--file", capture)
         return found
 
     def create(self, name: str, namespace: str = NAMESPACE, pool: str = "why") -> None:
@@ -100,28 +73,17 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def answers(control_plane: ControlPlane) -> Iterator[dict[str, str]]:
-    """What `kubextend why` printed for each case; the page of docs is written of it."""
+def token(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Make the namespace of the pods, and the file of the token of who asks."""
     control_plane.api.create_namespace(NAMESPACE)
-    told: dict[str, str] = {}
-    yield told
-    control_plane.api.delete_pods(NAMESPACE)
-    if PAGE:
-        assert told.keys() == CASES.keys()
-        Path(PAGE).write_text(page_of(told))
-
-
-@pytest.fixture(scope="module")
-def token(tmp_path_factory: pytest.TempPathFactory) -> Path:
     token = tmp_path_factory.mktemp("why") / "token"
     token.write_text(f"{TOKEN}\n")
-    return token
+    yield token
+    control_plane.api.delete_pods(NAMESPACE)
 
 
 @pytest.fixture(scope="module")
-def world(
-    control_plane: ControlPlane, answers: dict[str, str], token: Path, new_stack: NewStack
-) -> Iterator[World]:
+def world(control_plane: ControlPlane, token: Path, new_stack: NewStack) -> Iterator[World]:
     api = control_plane.api
     define(api, ELASTIC_QUOTAS)
     quotas = profile("why-quota", "CapacityScheduling")
@@ -154,7 +116,7 @@ def world(
     pool_of = {"gang-waits": "why-gang"}
     made = [case.pod(name, pool_of.get(name, "why")) for name, case in AT_ANY_TIME.items()]
     api.create_pods(NAMESPACE, made)
-    yield World(stack, control_plane, token, answers)
+    yield World(stack, control_plane, token)
     for name in ("why-big-0000", "why-gang-one"):
         api.delete_node(name)
     pools[0].delete()
@@ -179,7 +141,7 @@ def test_a_pod_that_is_not_there_is_named_and_a_deleted_one_is_said_to_be_delete
     api.create_pods(NAMESPACE, [doomed])
     api.delete_pod(NAMESPACE, "deleted")
     world.judge("deleted")
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods/deleted"
+    path = f"{PODS}/deleted"
     api.call("PATCH", path, {"metadata": {"finalizers": None}}, MERGE)
 
 
@@ -234,17 +196,9 @@ def refuse_binding(api: Api, name: str, policies: ExitStack) -> None:
         apply(api, {**about, "kind": kind, "spec": spec})
         plural = kind.lower().removesuffix("y") + ("ies" if kind.endswith("y") else "s")
         policies.callback(api.call, "DELETE", f"/apis/{group}/{plural}/why")
-    binding = {"apiVersion": "v1", "kind": "Binding", "target": {"kind": "Node", "name": "none"}}
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/binding"
-
-    def is_refused() -> bool:
-        try:
-            api.call("POST", path, {**binding, "metadata": {"name": name}}, dryRun="All")
-        except httpx.HTTPStatusError as refusal:
-            return CASES[name].words in str(refusal)
-        return False
-
-    until(is_refused, "the policy is in force")
+    binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "none"}}
+    said = CASES[name].words
+    until(lambda: said in api.refusal("POST", f"{PODS}/{name}/binding", binding), "it is in force")
 
 
 def test_the_score_of_any_node_is_shown(world: World) -> None:
@@ -255,7 +209,7 @@ def test_the_score_of_any_node_is_shown(world: World) -> None:
 
 
 def test_a_kubextend_that_is_down_or_sees_no_nodes_is_the_cause(
-    control_plane: ControlPlane, answers: dict[str, str], token: Path
+    control_plane: ControlPlane, token: Path
 ) -> None:
     api = control_plane.api
     pool = NodePool(api, "why-down", 1)
@@ -263,7 +217,7 @@ def test_a_kubextend_that_is_down_or_sees_no_nodes_is_the_cause(
         Door(control_plane.bench.free_port(), control_plane.port) as door,
         Stack(control_plane, "why-down", api_url=door.url, readers=token) as stack,
     ):
-        world = World(stack, control_plane, token, answers)
+        world = World(stack, control_plane, token)
         stack.kill_kubextend()
         world.create("unreached", pool=pool.name)
         assert "cannot be asked" in world.judge("unreached")["facts"]["unreached"]
@@ -278,9 +232,7 @@ def test_a_kubextend_that_is_down_or_sees_no_nodes_is_the_cause(
 
 
 @pytest.fixture(scope="module")
-def late_world(
-    control_plane: ControlPlane, answers: dict[str, str], token: Path, new_stack: NewStack
-) -> Iterator[World]:
+def late_world(control_plane: ControlPlane, token: Path, new_stack: NewStack) -> Iterator[World]:
     """Run a kubextend with a guard and a queue, for one node."""
     install_queue(control_plane)
     sorting = {"queueSort": {"enabled": [{"name": "PrioritySort"}]}}
@@ -289,7 +241,6 @@ def late_world(
     lease = {"namespace": LEASE_NAMESPACE}
     stack = new_stack(
         "why-late",
-        Mode(names=True),
         profile=late,
         more_profiles=[{"schedulerName": "why-queue", "plugins": sorting}],
         out_of_tree=["room:Room"],
@@ -299,7 +250,7 @@ def late_world(
         readers=token,
     )
     pool = NodePool(control_plane.api, "why-late", 1, cpu="1")
-    yield World(stack, control_plane, token, answers)
+    yield World(stack, control_plane, token)
     pool.delete()
     stack.kill_kubextend()
     forget_lease(control_plane.api)

@@ -47,7 +47,6 @@ class Program:
         return self._process.pid
 
     def processor_s(self) -> float:
-        """Return the processor time in seconds that the program has used."""
         # Source: proc(5), /proc/pid/stat: the fields behind the name, utime and stime.
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -66,7 +65,6 @@ class Program:
             return self._process.wait()
 
     def tail(self) -> str:
-        """Return the last 6,000 bytes of the program's log."""
         return self.log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
 
 
@@ -87,7 +85,6 @@ class Workbench:
         return program
 
     def end(self, program: Program, with_signal: signal.Signals = signal.SIGTERM) -> int:
-        """End one program, if it has not ended yet, and forget it."""
         if program in self.programs:
             self.programs.remove(program)
         return program.end(with_signal)
@@ -149,6 +146,5 @@ def within(limit_s: float, what: str) -> Iterator[None]:
 
 
 def say(line: str) -> None:
-    """Print a line of a program's report without buffering."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()

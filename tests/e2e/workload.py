@@ -29,34 +29,18 @@ class Workload:
         priority_class: str = "",
         node_labels: Mapping[str, str] | None = None,
     ) -> list[str]:
-        """Create pods at the same time and return their names.
-
-        Args:
-            prefix: the prefix of the pods' names.
-            count: how many pods.
-            labels: the labels of each pod.
-            cpu: the CPU that each pod requests.
-            priority_class: the priority class of each pod; empty: none.
-            node_labels: further labels of the nodeSelector of each pod.
-        """
+        """Create pods at the same time, which select the pool's nodes; return the pods' names."""
         names = [f"{prefix}-{i:02}" for i in range(count)]
-        pool = self._pool.name
-        pods = [
-            pod(n, self.scheduler, pool, labels, cpu=cpu, priority_class=priority_class)
-            for n in names
-        ]
-        for each in pods:
-            each["spec"]["nodeSelector"] |= node_labels or {}
+        like: Object = {"cpu": cpu, "priority_class": priority_class}
+        like["nodeSelector"] = dict(node_labels or {})
+        pods = [pod(n, self.scheduler, self._pool.name, labels, **like) for n in names]
         self._api.create_pods(self.namespace, pods)
         return names
 
     def until_both_know(self, node: str, labels: Mapping[str, str], key: str) -> None:
-        """Wait until kube-scheduler and kubextend have seen the label that a node was given.
+        """Wait until both have seen the label ``key``, of the value "true", of a node.
 
-        Args:
-            node: the node, with the label and the value "true".
-            labels: labels of pods for which kubextend rejects nodes without the label ``key``.
-            key: the key of the label.
+        For pods with these labels, kubextend rejects nodes without it.
         """
         (scout,) = self.create("scout", 1, labels, node_labels={key: "true"})
         assert self.until_placed([scout]) == {scout: node}
@@ -65,18 +49,15 @@ class Workload:
         self, nodes: int, priority_class: str, labels: Mapping[str, str] | None = None
     ) -> list[str]:
         """Fill ``nodes`` four-core nodes with pods of one core each; return the pods' names."""
-        names = self.create(
-            priority_class, 4 * nodes, labels, cpu="1", priority_class=priority_class
-        )
+        like = {"cpu": "1", "priority_class": priority_class}
+        names = self.create(priority_class, 4 * nodes, labels, **like)
         self.until_placed(names)
         return names
 
     def delete(self, name: str) -> None:
-        """Delete one pod."""
         self._api.delete_pod(self.namespace, name)
 
     def pods(self) -> dict[str, Object]:
-        """Return every pod by its name."""
         return {p["metadata"]["name"]: p for p in self._api.pods(self.namespace)}
 
     def uids(self) -> dict[str, str]:
@@ -89,7 +70,7 @@ class Workload:
         return placed_on(list(self.pods().values()))
 
     def until_placed(self, names: list[str], timeout_s: float = 60.0) -> dict[str, str]:
-        """Wait until all of these pods have a node, and return the nodes by the pods' names."""
+        """Wait until all of these pods have a node; return the nodes by the pods' names."""
 
         def nodes() -> dict[str, str]:
             placed = self.placed()
@@ -99,9 +80,7 @@ class Workload:
             until(lambda: len(nodes()) == len(names), "all pods are placed", timeout_s)
         except TimeoutError as error:
             late = [n for n in names if n not in self.placed()]
-            error.add_note(
-                f"{len(late)} pods, {late[:1]}: {self.why_pending(late[0]) if late else ''}"
-            )
+            error.add_note(f"{len(late)} pods, {[self.why_pending(n) for n in late[:1]]}")
             raise
         return nodes()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import yaml
-from tests.e2e.admission_rules import PODS, configuration, installed
+from tests.e2e.admission_rules import PODS, installed
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.kubeapi import Api, Object, condition, node
 from tests.e2e.program_plane import program_plane
@@ -28,7 +28,7 @@ from tests.e2e.random_rules import (
     random_cases,
     random_profile,
 )
-from tests.e2e.stack import Scheduler, run_kubextend
+from tests.e2e.stack import Scheduler, configuration, run_kubextend
 from tests.e2e.workbench import until
 
 from .harness import Report, trial
@@ -103,7 +103,7 @@ def place(
     api = plane.api
     # Policies that were deleted stay in force for about a second: each run has its own names.
     names = [f"{folder.name}-{number}".lower() for number in range(count)]
-    config = configuration(folder / "kubextend.yaml", [random_profile(chance, n) for n in names])
+    config = configuration(folder / "kubextend.yaml", *(random_profile(chance, n) for n in names))
     cases = [case for name in names for case in random_cases(chance, name, pods_of_a_set)]
     expected = _expected(LabelMatch(config), judge, cases)
     api.create_nodes(

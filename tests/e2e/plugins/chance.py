@@ -38,28 +38,22 @@ class Chance:
         self._file = os.open(args.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> None:
-        del state, nodes
         self._write("try", pod)
 
     async def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        del state, node_name
         self._write("reserve", pod)
         return await self._refusal("reserve", pod, 0.3)
 
     async def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        del state, node_name
         self._write("unreserve", pod)
 
     async def permit(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        del state, node_name
         self._write("permit", pod)
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        del state, node_name
         return await self._refusal("preBind", pod, 0.1)
 
     async def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        del state, node_name
         self._write("postBind", pod)
 
     async def _refusal(self, point: str, pod: Pod, chance: float) -> Status | None:

@@ -43,30 +43,23 @@ class OnDemand:
     name = "OnDemand"
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: object) -> Any:
-        del state, nodes
         return self._done(pod, "pre-filter")
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Any:
-        del state, node
         return self._done(pod, "filter")
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Any:
-        del state, node_name
         return self._done(pod, "reserve")
 
-    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        del state, pod, node_name
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None: ...
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> Any:
-        del state, node_name
         return self._done(pod, "permit")
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Any:
-        del state, node_name
         return self._done(pod, "pre-bind")
 
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Any:
-        del state, node_name
         return self._done(pod, "bind") or Status.skip()
 
     def _done(self, pod: Pod, point: str) -> Any:

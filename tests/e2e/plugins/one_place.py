@@ -13,7 +13,6 @@ class OnePlace:
     needs_pods = True
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        del state
         app = pod.labels.get(APP)
         if any(other.labels.get(APP) == app for other in node.pods):
             return Status.unschedulable("node has a pod of this app")

@@ -22,20 +22,16 @@ class Recorder:
         self._lock = threading.Lock()
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> None:
-        del state
         taken_by = [other.name for other in node.pods]
         self._write(pod, node.name, "filter", taken_by=taken_by)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        del state
         self._write(pod, node_name, "reserve")
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        del state
         self._write(pod, node_name, "unreserve")
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        del state
         self._write(pod, node_name, "postBind")
 
     def _write(self, pod: Pod, node_name: str, point: str, **more: object) -> None:

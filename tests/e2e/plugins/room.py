@@ -25,7 +25,6 @@ class Room:
         self._started = False
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        del state
         if pod.matches("starts=yes"):
             self._start()
             return Status.unresolvable("it has started the others")
@@ -34,12 +33,10 @@ class Room:
         return None
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> list[int]:
-        del state, pod
         first = min(nodes.names)
         return [100 if name == first else 0 for name in nodes.names]
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status, float] | None:
-        del state, pod, node_name
         return None if self._started else (Status.wait(), self._args.timeout_s)
 
     def _start(self) -> None:

@@ -13,7 +13,6 @@ class Seats:
     needs_pods = True
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        del state
         taken = SEAT in pod.labels and any(SEAT in other.labels for other in node.pods)
         return Status.unschedulable("the seat is taken") if taken else None
 
@@ -27,13 +26,11 @@ class SeatLedger:
         self._reserved: dict[str, str] = {}
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        del state
         if SEAT not in pod.labels:
             return None
         holder = self._reserved.setdefault(node_name, pod.uid)
         return None if holder == pod.uid else Status.unschedulable("the seat is reserved")
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        del state
         if self._reserved.get(node_name) == pod.uid:
             del self._reserved[node_name]

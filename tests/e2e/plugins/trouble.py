@@ -13,7 +13,6 @@ class Raises:
     name = "Raises"
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> NoReturn:
-        del state, pod, node
         message = "this plugin is broken"
         raise RuntimeError(message)
 
@@ -30,7 +29,6 @@ class Hangs:
         self._seconds = args.seconds
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> None:
-        del state, pod, node
         time.sleep(self._seconds)
 
 
@@ -45,7 +43,6 @@ class HangsLater(Hangs):
             super().filter(state, pod, node)
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        del state, node
         self._asked_about.add(pod.uid)
         return 0
 
@@ -59,5 +56,4 @@ class CountsPods:
     needs_pods = True
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> None:
-        del state, pod
         assert len(node.pods) == node.requested("pods")
