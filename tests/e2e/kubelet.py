@@ -6,11 +6,10 @@ import contextlib
 import hashlib
 import ssl
 import struct
-import threading
-from typing import Self
 from urllib.parse import parse_qs, urlsplit
 
 from .certificates import KeyPair
+from .door import Listener
 
 # Source: RFC 6455, section 1.3
 ACCEPTS = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -20,37 +19,16 @@ DATA, ERROR = b"\0", b"\1"
 CHUNK_BYTES = 1 << 15
 
 
-class Kubelet:
+class Kubelet(Listener):
     """A TLS server that passes on the bytes of WebSocket requests for ports of 127.0.0.1."""
 
     def __init__(self, port: int, pair: KeyPair) -> None:
-        self._port = port
-        self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self._tls.load_cert_chain(pair.cert, pair.key)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="kubelet", daemon=True)
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(pair.cert, pair.key)
+        super().__init__(port, ssl=tls)
         self.asked: list[str] = []
 
-    def __enter__(self) -> Self:
-        listening = asyncio.start_server(self._serve, "127.0.0.1", self._port, ssl=self._tls)
-        self._server = self._loop.run_until_complete(listening)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def _end(self) -> None:
-        self._server.close()
-        connections = asyncio.all_tasks() - {asyncio.current_task()}
-        for each in connections:
-            each.cancel()
-        await asyncio.gather(*connections, return_exceptions=True)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.CancelledError, asyncio.IncompleteReadError):
             lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             target = urlsplit(lines[0].split(" ")[1])

@@ -7,13 +7,12 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from .controlplane import ControlPlane
+from .json_server import answering
 from .kubeapi import MERGE, POOL_LABEL, RDMA_LABEL, Api, NodePool, Object, gated, node, pod
 from .stack import (
     BACKOFF,
@@ -161,30 +160,17 @@ def asked_about_one(stack: Stack) -> float:
 
 
 @contextmanager
-def other_extender(plane: ControlPlane, rejected: set[str]) -> Iterator[Object]:
+def other_extender(rejected: set[str]) -> Iterator[Object]:
     """Run an extender whose filter rejects these nodes; yield its entry for kube-scheduler."""
 
-    class Other(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            names = set(request["NodeNames"])
-            failed = dict.fromkeys(names & rejected, OTHER_REASON)
-            answer = {"NodeNames": sorted(names - rejected), "FailedNodes": failed}
-            body = json.dumps(answer).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(request: Object) -> Object:
+        names = set(request["NodeNames"])
+        failed = dict.fromkeys(names & rejected, OTHER_REASON)
+        return {"NodeNames": sorted(names - rejected), "FailedNodes": failed}
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    port = plane.bench.free_port()
-    with ThreadingHTTPServer(("127.0.0.1", port), Other) as server:
-        Thread(target=server.serve_forever).start()
+    with answering(answer) as port:
         url = f"http://127.0.0.1:{port}"
         yield {"urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": True}
-        server.shutdown()
 
 
 @pytest.mark.parametrize(
@@ -204,7 +190,7 @@ def test_beside_another_extender_reasons_are_lost_only_where_check_refuses_the_d
     """
     stack, name = stacks[answers], f"{answers}-{order}"
     pool = NodePool(control_plane.api, name, 6, born_with=(RDMA_LABEL, "true", [1, 2]))
-    with other_extender(control_plane, {pool.names[1]}) as other:
+    with other_extender({pool.names[1]}) as other:
         other["ignorable"] = order == "first"
         config = scheduler_of(control_plane, stack, name, other)
         with Scheduler(control_plane, name, config):

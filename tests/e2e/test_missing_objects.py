@@ -1,11 +1,8 @@
 """`kubextend why` names the object that a pod outside of kube-scheduler's queue waits for."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from .controlplane import ControlPlane
 from .kubeapi import MERGE, NodePool, Object, condition, pod
@@ -55,25 +52,14 @@ class Place:
         self.pool.delete()
 
 
-@pytest.fixture(scope="module")
-def place(
-    control_plane: ControlPlane, new_stack: NewStack, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Place]:
-    place = Place(control_plane, new_stack, tmp_path_factory.mktemp("token"))
-    yield place
-    place.close()
-
-
-def claim(name: str, device_class: str = "", **metadata: Any) -> Object:
-    """Return a ResourceClaim: of no device, or of one of a class."""
-    exactly = {"name": "r", "exactly": {"deviceClassName": device_class}}
-    devices = {"requests": [exactly] if device_class else []}
-    return {"metadata": {"name": name, **metadata}, "spec": {"devices": devices}}
+def claim(name: str, **metadata: Any) -> Object:
+    return {"metadata": {"name": name, **metadata}, "spec": {"devices": {"requests": []}}}
 
 
 def test_kube_scheduler_has_nothing_to_say_of_a_pod_whose_claim_is_missing_and_why_names_it(
-    place: Place,
+    control_plane: ControlPlane, new_stack: NewStack, tmp_path: Path
 ) -> None:
+    place = Place(control_plane, new_stack, tmp_path)
     api = place.api
     api.call("POST", CLAIMS, claim("leaving", finalizers=["example.com/keep"]))
     api.call("DELETE", f"{CLAIMS}/leaving")
@@ -105,23 +91,7 @@ def test_kube_scheduler_has_nothing_to_say_of_a_pod_whose_claim_is_missing_and_w
     unmade = "no ResourceClaim was made yet of the ResourceClaimTemplate gpus"
     assert unmade in place.why("templated")["sentence"]
     api.call("PATCH", f"{CLAIMS}/leaving", {"metadata": {"finalizers": None}}, MERGE)
-
-
-def test_what_kube_scheduler_says_in_the_condition_is_told_as_its_own(place: Place) -> None:
-    place.api.call("POST", CLAIMS, claim("classless", "absent-class"))
-    place.claim("classless", resourceClaimName="classless")
-    storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    volume = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": storage}}}
-    place.create("ephemeral", volumes=[volume])
-    says = {
-        "classless": "device class absent-class does not exist",
-        "ephemeral": 'persistentvolumeclaim "ephemeral-v"',
-    }
-    for name, words in says.items():
-        place.workload.until_pending(name)
-        said = place.why(name)
-        assert said["cause"] == "RejectedByKubeScheduler"
-        assert words in said["sentence"]
+    place.close()
 
 
 @needs("PodGroup")
