@@ -137,18 +137,22 @@ def new_stack(request: pytest.FixtureRequest) -> Iterator[NewStack]:
 
 
 @pytest.fixture
-def new_pool(request: pytest.FixtureRequest) -> Iterator[NewPool]:
+def ends() -> Iterator[ExitStack]:
+    """What is done after the test, the last first."""
+    with ExitStack() as ends:
+        yield ends
+
+
+@pytest.fixture
+def new_pool(request: pytest.FixtureRequest, ends: ExitStack) -> NewPool:
     """Return a function that makes pools, whose nodes are deleted after the test."""
-    made: list[NodePool] = []
 
     def make(name: str, size: int, *, api: Api | None = None, **how: Any) -> NodePool:
-        its: Api = api or request.getfixturevalue("api")
-        made.append(NodePool(its, name, size, **how))
-        return made[-1]
+        pool = NodePool(api or request.getfixturevalue("api"), name, size, **how)
+        ends.callback(pool.delete)
+        return pool
 
-    yield make
-    for pool in made:
-        pool.delete()
+    return make
 
 
 @pytest.fixture(scope="session")
@@ -157,23 +161,15 @@ def thousand_nodes(api: Api) -> NodePool:
 
 
 @pytest.fixture(scope="session")
-def hello_world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the hello-world example with its entry points, and return the folder."""
-    return install(HELLO_WORLD, tmp_path_factory.mktemp("hello-world"))
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the examples of plugins with their entry points, and return the folder.
 
-
-@pytest.fixture(scope="session")
-def queue_sort(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the example of a queueSort plugin with its entry points, and return the folder."""
-    return install(QUEUE_SORT, tmp_path_factory.mktemp("queue-sort"))
-
-
-def install(package: Path, folder: Path) -> Path:
-    """Install a package into a folder. Nothing is downloaded: uv brings the build backend."""
-    uv = Path(sys.executable).with_name("uv")
+    Nothing is downloaded: uv brings the build backend.
+    """
+    folder, uv = tmp_path_factory.mktemp("examples"), Path(sys.executable).with_name("uv")
     options = ["--offline", "--no-deps", "--quiet", f"--python={sys.executable}"]
-    command: list[str | Path] = [uv, "pip", "install", *options, f"--target={folder}", package]
-    subprocess.run(command, check=True)
+    packages = [f"--target={folder}", HELLO_WORLD, QUEUE_SORT]
+    subprocess.run([uv, "pip", "install", *options, *packages], check=True)
     return folder
 
 
@@ -181,32 +177,26 @@ _namespaces = itertools.count()
 
 
 @pytest.fixture
-def new_workload(api: Api) -> Iterator[NewWorkload]:
+def new_workload(api: Api, ends: ExitStack) -> NewWorkload:
     """Return a function that makes workloads, whose pods are deleted after the test."""
-    made: list[Workload] = []
 
     def make(stack: Stack, pool: NodePool, scheduler_name: str | None = None) -> Workload:
         name = scheduler_name or stack.scheduler_name
         workload = Workload(api, f"test-{next(_namespaces)}", name, pool)
-        made.append(workload)
+        ends.callback(workload.close)
         return workload
 
-    yield make
-    for workload in made:
-        workload.close()
+    return make
 
 
 @pytest.fixture
-def new_groups(group_plane: ControlPlane) -> Iterator[NewPodGroups]:
+def new_groups(group_plane: ControlPlane, ends: ExitStack) -> NewPodGroups:
     """Return a function that makes groups, whose members are deleted after the test."""
-    made: list[PodGroups] = []
 
     def make(stack: Stack, pool: NodePool) -> PodGroups:
         name = f"groups-{next(_namespaces)}"
         workload = Workload(group_plane.api, name, stack.scheduler_name, pool)
-        made.append(PodGroups(group_plane.api, workload, pool))
-        return made[-1]
+        ends.callback(workload.close)
+        return PodGroups(group_plane.api, workload, pool)
 
-    yield make
-    for groups in made:
-        groups.workload.close()
+    return make

@@ -210,7 +210,6 @@ class NodePool:
         self.names = [f"{name}-{i:04}" for i in range(size)]
         key, value, chosen = born_with
         self.chosen = [self.names[i] for i in chosen]
-        self._labelled = {f"{key}|{n}" for n in self.chosen}
         labels = {n: {POOL_LABEL: name} for n in self.names}
         labels |= {n: {POOL_LABEL: name, key: value} for n in self.chosen}
         api.create_nodes(node(n, labels[n], cpu, pods) for n in self.names)
@@ -221,11 +220,11 @@ class NodePool:
 
     def label_only(self, key: str, value: str, *names: str) -> None:
         """Give the label to these nodes of the pool, and take it from all others."""
-        now = {n for n in self._labelled if n.startswith(f"{key}|")}
-        want = {f"{key}|{n}" for n in names}
-        self._api.label_nodes((n.split("|")[1] for n in now - want), {key: None})
-        self._api.label_nodes((n.split("|")[1] for n in want - now), {key: value})
-        self._labelled = (self._labelled - now) | want
+        labelled = f"{POOL_LABEL}={self.name},{key}"
+        found = self._api.items("/api/v1/nodes", labelSelector=labelled)
+        now = {each["metadata"]["name"] for each in found}
+        self._api.label_nodes(now - {*names}, {key: None})
+        self._api.label_nodes({*names} - now, {key: value})
 
     def delete(self) -> None:
         selector = f"{POOL_LABEL}={self.name}"

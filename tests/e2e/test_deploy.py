@@ -64,9 +64,7 @@ def test_the_pods_of_all_manifests_run_where_pod_security_is_restricted(api: Api
 
 
 @pytest.mark.parametrize("name", dict(configurations()))
-def test_kubextend_accepts_the_configuration(
-    name: str, tmp_path: Path, hello_world: Path, queue_sort: Path
-) -> None:
+def test_kubextend_accepts_the_configuration(name: str, tmp_path: Path, examples: Path) -> None:
     configuration = dict(configurations())[name]
     # Its certificates are in a Secret.
     authority = Authority(tmp_path / "pki")
@@ -75,7 +73,7 @@ def test_kubextend_accepts_the_configuration(
         configuration["server"]["tls"] |= files
     path = tmp_path / "kubextend.yaml"
     path.write_text(yaml.safe_dump(configuration))
-    assert run_kubextend("check", path, python_path=[hello_world, queue_sort])
+    assert run_kubextend("check", path, python_path=[examples])
 
 
 def test_a_real_kube_scheduler_starts_with_each_scheduler_configuration(

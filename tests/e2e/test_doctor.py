@@ -18,9 +18,8 @@ from kubextend.cli import main
 from .admission_rules import GROUP, RESOURCES, installed
 from .certificates import Authority
 from .controlplane import ControlPlane
-from .kubeapi import MERGE, Object, gated, pod
+from .kubeapi import MERGE, Object
 from .manifests import DEPLOY
-from .queue_policies import GATE
 from .stack import KUBEXTEND, PLUGIN_FOLDER, Mode, Stack, scheduler_configuration
 from .versions import KUBE, lacks, needs
 from .workbench import until
@@ -81,19 +80,14 @@ def stack(control_plane: ControlPlane) -> Iterator[Stack]:
 
 
 @pytest.fixture
-def setting(stack: Stack, control_plane: ControlPlane, tmp_path: Path) -> Iterator[Setting]:
+def setting(stack: Stack, control_plane: ControlPlane, tmp_path: Path) -> Setting:
     config = json.loads(stack.config.read_text())
     written = scheduler_configuration(control_plane, stack.config)
-    yield Setting(config, written, control_plane, tmp_path)
-    control_plane.api.delete_pods("default")
+    return Setting(config, written, control_plane, tmp_path)
 
 
 def test_a_right_setting_has_no_findings(setting: Setting) -> None:
     assert setting.findings() == []
-
-
-def kubextend_does_not_run(setting: Setting) -> None:
-    setting.config["server"]["port"] = setting.plane.bench.free_port()
 
 
 def the_name_is_not_in_the_certificate(setting: Setting) -> None:
@@ -110,11 +104,6 @@ def the_client_certificate_is_of_another(setting: Setting) -> None:
     setting.config["extender"]["tlsConfig"] |= files
 
 
-def a_verb_is_not_served(setting: Setting) -> None:
-    plugins = {"filter": {"enabled": [{"name": "HighCommPodFilter"}]}}
-    setting.config["profiles"][0] |= {"plugins": plugins, "pluginConfig": []}
-
-
 def nobody_answers_at_the_api(setting: Setting) -> None:
     nobody = f"https://127.0.0.1:{setting.plane.bench.free_port()}"
     kubeconfig = setting.plane.kubeconfig("kubextend", nobody)
@@ -126,31 +115,13 @@ def queued(setting: Setting) -> None:
     plugins["queueSort"] = {"enabled": [{"name": "PrioritySort"}]}
 
 
-def nobody_holds_the_lease(setting: Setting) -> None:
-    queued(setting)
-    setting.looks = True
-
-
-def a_gate_without_a_queue(setting: Setting) -> None:
-    setting.plane.api.create_pods("default", [gated(pod("gated", "doctor"), GATE)])
-
-
-def a_misspelt_scheduler(setting: Setting) -> None:
-    setting.plane.api.create_pods("default", [pod("misspelt", "docter")])
-
-
 Plant = Callable[[Setting], None]
 PLANTED: list[tuple[Plant, str, str]] = [
-    (kubextend_does_not_run, "server-reachable", "no answer"),
     (the_name_is_not_in_the_certificate, "server-reachable", "Hostname mismatch"),
     (the_authority_is_another, "server-reachable", "the certificate is refused"),
     (the_client_certificate_is_of_another, "server-reachable", "no answer"),
-    (a_verb_is_not_served, "server-verbs", "prioritize"),
     (nobody_answers_at_the_api, "api-reachable", "no answer"),
     (queued, "rights-missing", "may not patch pods"),
-    (nobody_holds_the_lease, "leases", "nobody holds the Lease kube-system/kubextend-queue"),
-    (a_gate_without_a_queue, "gates", "nobody removes it"),
-    (a_misspelt_scheduler, "scheduler-names", "docter"),
 ]
 
 
@@ -176,9 +147,10 @@ def test_what_a_plugin_reads_must_be_granted(
 @pytest.fixture
 def compiled(setting: Setting) -> Setting:
     """A setting in which every rule is compiled, and kube-scheduler calls nobody."""
-    a_verb_is_not_served(setting)
+    plugins = {"filter": {"enabled": [{"name": "HighCommPodFilter"}]}}
+    setting.config["profiles"][0] |= {"plugins": plugins, "pluginConfig": []}
     setting.config["extender"]["bind"] = False
-    kubextend_does_not_run(setting)
+    setting.config["server"]["port"] = setting.plane.bench.free_port()
     setting.scheduler = scheduler_configuration(setting.plane, setting.file, "--with-admission")
     setting.with_admission = setting.looks = True
     return setting

@@ -6,7 +6,7 @@ import pytest
 
 from .controlplane import ControlPlane
 from .kubeapi import POOL_LABEL, Api, NewPool, NodePool, node
-from .manifests import POD_GROUPS, define
+from .manifests import POD_GROUPS, apply, define
 from .recording import Recording
 from .stack import NewStack, Stack, grant_needed, profile
 from .workbench import until
@@ -19,7 +19,6 @@ PATIENT, HASTY, OF_OBJECTS = "gang", "gang-hasty", "gang-objects"
 HASTY_WAIT_S, PATIENT_WAIT_S = 3, 280
 LABEL = "scheduling.x-k8s.io/pod-group"
 NO_POD_GROUP = "there is no PodGroup with a minMember for the pod's label"
-LACKS_RESOURCES = "cluster lacks minResources of the PodGroup"
 
 _numbers = itertools.count()
 
@@ -127,25 +126,17 @@ def test_the_wait_of_a_deleted_pod_ends_long_before_its_time(
     assert recording.count("reserve")[gone] == 1
 
 
-def put_group(api: Api, workload: Workload, **spec: object) -> None:
-    group = "scheduling.x-k8s.io/v1alpha1"
-    body = {"apiVersion": group, "kind": "PodGroup", "metadata": {"name": "gang"}, "spec": spec}
-    api.call("POST", f"/apis/{group}/namespaces/{workload.namespace}/podgroups", body)
-
-
-def until_all_wait(workload: Workload, names: list[str], reason: str) -> None:
-    for name in names:
-        until(lambda: reason in workload.why_pending(name), reason)  # noqa: B023
-    assert workload.placed() == {}
-
-
 def test_a_gang_waits_for_its_pod_group_and_then_for_room_and_is_bound_whole(
     stack: Stack, api: Api, two: NodePool, new_workload: NewWorkload
 ) -> None:
     workload = new_workload(stack, two, OF_OBJECTS)
     names = workload.create("member", GANG, {LABEL: "gang"}, cpu="1")
-    until_all_wait(workload, names, NO_POD_GROUP)
-    put_group(api, workload, minMember=GANG)
+    for name in names:
+        until(lambda: NO_POD_GROUP in workload.why_pending(name), NO_POD_GROUP)  # noqa: B023
+    assert workload.placed() == {}
+    group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
+    group |= {"metadata": {"name": "gang", "namespace": workload.namespace}}
+    apply(api, {**group, "spec": {"minMember": GANG}})
 
     def held() -> bool:
         return sum("PodGroupCoscheduling" in workload.notes(name) for name in names) >= GANG - 1
@@ -155,17 +146,3 @@ def test_a_gang_waits_for_its_pod_group_and_then_for_room_and_is_bound_whole(
     api.create_nodes([node(f"{two.name}-late", {POOL_LABEL: two.name}, cpu="1")])
     nodes = workload.until_placed(names)
     assert set(nodes.values()) == {*two.names, f"{two.name}-late"}
-
-
-def test_no_pod_of_a_gang_is_held_while_the_cluster_lacks_its_min_resources(
-    stack: Stack, api: Api, two: NodePool, new_workload: NewWorkload
-) -> None:
-    workload = new_workload(stack, two, OF_OBJECTS)
-    put_group(api, workload, minMember=GANG, minResources={"memory": "100Ti"})
-    names = workload.create("member", GANG, {LABEL: "gang"}, cpu="1")
-    until_all_wait(workload, names, LACKS_RESOURCES)
-    large = node(f"{two.name}-large", {POOL_LABEL: two.name}, cpu="1")
-    for of in ("capacity", "allocatable"):
-        large["status"][of] = {**large["status"][of], "memory": "200Ti"}
-    api.create_nodes([large])
-    assert len(set(workload.until_placed(names).values())) == GANG

@@ -7,13 +7,12 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 
 from .controlplane import ControlPlane
 from .json_server import answering
-from .kubeapi import MERGE, POOL_LABEL, RDMA_LABEL, Api, NodePool, Object, gated, node, pod
+from .kubeapi import MERGE, POOL_LABEL, RDMA_LABEL, Api, NewPool, NodePool, Object, gated, node, pod
 from .stack import (
     BACKOFF,
     HIGH_COMM,
@@ -71,12 +70,12 @@ def both(
 
 
 def test_pods_spread_over_equal_nodes_as_with_told_answers(
-    api: Api, stacks: Mapping[str, Stack], new_workload: NewWorkload
+    api: Api, stacks: Mapping[str, Stack], new_pool: NewPool, new_workload: NewWorkload
 ) -> None:
     """A pool of 100 nodes, of which 40 pass: so large that pods on them change no score."""
     names = [f"equal-{number:03}" for number in range(EQUAL + REJECTED)]
     passing = names[: 2 * EQUAL : 2]
-    pool = NodePool(api, "equal", 0)
+    pool = new_pool("equal", 0)
     nodes = [node(name, {POOL_LABEL: pool.name}, cpu="100000", pods=5000) for name in names]
     for each in nodes:
         if each["metadata"]["name"] in passing:
@@ -90,13 +89,12 @@ def test_pods_spread_over_equal_nodes_as_with_told_answers(
     assert told.keys() | lean.keys() <= {*passing}
     apart = sum((told[n] - lean[n]) ** 2 / (told[n] + lean[n] or 1) for n in passing)
     assert apart < MOST_APART, (told, lean)
-    pool.delete()
 
 
 def test_a_pod_that_fits_nowhere_has_the_same_condition_and_event(
-    api: Api, stacks: Mapping[str, Stack], new_workload: NewWorkload
+    api: Api, stacks: Mapping[str, Stack], new_pool: NewPool, new_workload: NewWorkload
 ) -> None:
-    pool = NodePool(api, "lean-nowhere", 5, cpu="4", born_with=(RDMA_LABEL, "true", [1]))
+    pool = new_pool("lean-nowhere", 5, cpu="4", born_with=(RDMA_LABEL, "true", [1]))
     workloads = both(stacks, pool, new_workload)
     # The node that kubextend lets the pod onto is full, and the pod may evict nobody.
     full = {"kubernetes.io/hostname": pool.names[1]}
@@ -111,17 +109,16 @@ def test_a_pod_that_fits_nowhere_has_the_same_condition_and_event(
     assert said["lean"] == said["told"]
     assert f"4 {NO_RDMA}" in said["lean"][0]
     assert "1 Insufficient cpu" in said["lean"][0]
-    pool.delete()
 
 
 def test_the_same_pod_is_evicted_and_the_nominated_pod_takes_its_node(
-    api: Api, stacks: Mapping[str, Stack], new_workload: NewWorkload
+    api: Api, stacks: Mapping[str, Stack], new_pool: NewPool, new_workload: NewWorkload
 ) -> None:
     """The nodes that kubextend rejects are free, one of the others has the cheaper pod."""
     left = {}
     for answers, stack in stacks.items():
         born = (RDMA_LABEL, "true", [1, 2])
-        pool = NodePool(api, f"lean-evict-{answers}", 5, cpu="4", born_with=born)
+        pool = new_pool(f"lean-evict-{answers}", 5, cpu="4", born_with=born)
         workload = new_workload(stack, pool, f"{answers}-alone")
         for name, number in (("e2e-low", 1), ("e2e-lowest", 2)):
             there = {"kubernetes.io/hostname": pool.names[number]}
@@ -132,15 +129,14 @@ def test_the_same_pod_is_evicted_and_the_nominated_pod_takes_its_node(
         assert workload.until_placed([name]) == {name: pool.names[2]}
         assert stack.calls("preempt") > calls
         left[answers] = set(workload.uids().values())
-        pool.delete()
-    assert left["lean"] == left["told"] == {"e2e-low-00", "urgent-00"}
+        assert left["lean"] == left["told"] == {"e2e-low-00", "urgent-00"}
 
 
 def test_a_pod_that_may_not_run_on_its_nominated_node_goes_to_another(
-    api: Api, stacks: Mapping[str, Stack], new_workload: NewWorkload
+    api: Api, stacks: Mapping[str, Stack], new_pool: NewPool, new_workload: NewWorkload
 ) -> None:
     """kube-scheduler asks about the nominated node alone, and then about all nodes."""
-    pool = NodePool(api, "lean-nominated", 5, born_with=(RDMA_LABEL, "true", [3]))
+    pool = new_pool("lean-nominated", 5, born_with=(RDMA_LABEL, "true", [3]))
     for answers, workload in both(stacks, pool, new_workload).items():
         alone = asked_about_one(stacks[answers])
         waits = pod("nominated", workload.scheduler, pool.name, HIGH_COMM)
@@ -151,7 +147,6 @@ def test_a_pod_that_may_not_run_on_its_nominated_node_goes_to_another(
         api.call("PATCH", path, {"spec": {"schedulingGates": None}}, MERGE)
         assert workload.until_placed(["nominated"]) == {"nominated": pool.names[3]}
         assert asked_about_one(stacks[answers]) > alone
-    pool.delete()
 
 
 def asked_about_one(stack: Stack) -> float:
@@ -181,15 +176,15 @@ def test_beside_another_extender_reasons_are_lost_only_where_check_refuses_the_d
     order: str,
     control_plane: ControlPlane,
     stacks: Mapping[str, Stack],
+    new_pool: NewPool,
     new_workload: NewWorkload,
-    tmp_path: Path,
 ) -> None:
     """Where kubextend's entry comes first, it does so as kube-scheduler moves ignorable ones back.
 
     Of six nodes kubextend lets the pods onto two, and the other extender rejects one of these.
     """
     stack, name = stacks[answers], f"{answers}-{order}"
-    pool = NodePool(control_plane.api, name, 6, born_with=(RDMA_LABEL, "true", [1, 2]))
+    pool = new_pool(name, 6, born_with=(RDMA_LABEL, "true", [1, 2]))
     with other_extender({pool.names[1]}) as other:
         other["ignorable"] = order == "first"
         config = scheduler_of(control_plane, stack, name, other)
@@ -206,10 +201,9 @@ def test_beside_another_extender_reasons_are_lost_only_where_check_refuses_the_d
     assert f"1 {OTHER_REASON}" in message
     wrong = (answers, order) == ("lean", "first")
     assert (f"4 {NO_RDMA}" in message) != wrong
-    file = tmp_path / "kube-scheduler.json"
+    file = control_plane.bench.folder / f"{name}.json"
     file.write_text(json.dumps(config))
     said = refused_kubextend("check", stack.config, "--scheduler", file)
     called_after = f"kube-scheduler calls {other['urlPrefix']} after kubextend"
     assert (called_after in said) is wrong
     control_plane.api.delete_node(pool.names[2])
-    pool.delete()

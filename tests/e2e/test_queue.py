@@ -4,6 +4,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ import pytest
 import yaml
 
 from .controlplane import ControlPlane
-from .kubeapi import POOL_LABEL, STRATEGIC, Api, NodePool, Object, condition, node, pod
+from .kubeapi import POOL_LABEL, STRATEGIC, Api, NewPool, NodePool, Object, condition, node, pod
 from .manifests import DEPLOY, QUEUE_SORT
 from .queue_policies import GATE, SCHEDULER, gates, install_queue
-from .queue_stack import LEASE, TAKE_OVER_S, QueueStack, forget_lease, queue_scheduler, sorted_by
+from .queue_stack import TAKE_OVER_S, QueueStack, forget_lease, queue_scheduler, sorted_by
 from .queued_pods import EXPECTED_SECONDS, QueuedPods, by_qos, by_work, in_order, queued_pod
 from .stack import BACKOFF, run_kubextend
 from .workbench import until
@@ -38,20 +39,16 @@ def scheduler(control_plane: ControlPlane) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def room(api: Api) -> Iterator[NodePool]:
+@pytest.fixture
+def room(new_pool: NewPool) -> NodePool:
     """Room for all."""
-    pool = NodePool(api, "queue-room", 4)
-    yield pool
-    pool.delete()
+    return new_pool(f"queue-room-{next(_numbers)}", 4)
 
 
-@pytest.fixture(scope="module")
-def seat(api: Api) -> Iterator[NodePool]:
+@pytest.fixture
+def seat(new_pool: NewPool) -> NodePool:
     """Room for one pod."""
-    pool = NodePool(api, "queue-seat", 1, pods=1)
-    yield pool
-    pool.delete()
+    return new_pool(f"queue-seat-{next(_numbers)}", 1, pods=1)
 
 
 class Narrow:
@@ -74,16 +71,13 @@ def narrow(api: Api) -> Iterator[Narrow]:
 
 
 @pytest.fixture
-def new_pods(api: Api) -> Iterator[NewPods]:
-    made: list[QueuedPods] = []
-
+def new_pods(api: Api, ends: ExitStack) -> NewPods:
     def make(pool: NodePool) -> QueuedPods:
-        made.append(QueuedPods(api, f"queued-{next(_numbers)}", pool))
-        return made[-1]
+        pods = QueuedPods(api, f"queued-{next(_numbers)}", pool)
+        ends.callback(pods.close)
+        return pods
 
-    yield make
-    for pods in made:
-        pods.close()
+    return make
 
 
 @pytest.fixture
@@ -97,19 +91,8 @@ def new_queue(control_plane: ControlPlane) -> NewQueue:
     return start
 
 
-def test_pods_come_one_by_one_in_the_order_of_the_plugin_where_there_is_room_for_one(
-    seat: NodePool, new_pods: NewPods, new_queue: NewQueue
-) -> None:
-    pods = new_pods(seat)
-    made = pods.create_mixed(36, seed=6, batches=3)
-    with new_queue(strategy="StrictFIFO"):
-        order = pods.run_one_at_a_time(len(made))
-    assert sorted(order) == sorted(made)
-    assert in_order(order, made, by_qos)
-
-
 def test_pods_come_one_by_one_in_the_order_of_the_example_and_not_while_it_holds_them_back(
-    queue_sort: Path, seat: NodePool, new_pods: NewPods, new_queue: NewQueue
+    examples: Path, seat: NodePool, new_pods: NewPods, new_queue: NewQueue
 ) -> None:
     pods = new_pods(seat)
     endless = queued_pod("endless", seat.name, priority_class=HIGH)
@@ -118,7 +101,7 @@ def test_pods_come_one_by_one_in_the_order_of_the_example_and_not_while_it_holds
     made = pods.create_mixed(36, seed=9, batches=2)
     example = yaml.safe_load((QUEUE_SORT / "kubextend.yaml").read_text())
     profile = {**example["profiles"][0], "schedulerName": SCHEDULER}
-    with new_queue(profile, stack={"python_path": [queue_sort]}, **example["queue"]):
+    with new_queue(profile, stack={"python_path": [examples]}, **example["queue"]):
         order = pods.run_one_at_a_time(len(made))
     assert sorted(order) == sorted(made)
     assert in_order(order, made, by_work)
@@ -202,20 +185,6 @@ def test_one_of_two_replicas_releases_and_the_other_takes_over_when_it_is_killed
             # The last call of the first may have been under way.
             assert left - 1 <= second.releases() <= left
     assert_none_twice(control_plane, pods)
-
-
-def test_a_replica_that_ends_in_good_order_hands_over_its_lease(
-    api: Api, room: NodePool, new_pods: NewPods, new_queue: NewQueue
-) -> None:
-    pods = new_pods(room)
-    with new_queue() as first:
-        until(first.leads, "the first leads")
-        holder = api.call("GET", LEASE)["spec"]["holderIdentity"]
-        with new_queue() as second:
-            assert first.stop_kubextend() == 0
-            assert api.call("GET", LEASE)["spec"]["holderIdentity"] != holder
-            until(second.leads, "the second leads")
-            pods.until_placed(len(pods.create_mixed(5, seed=5)))
 
 
 def test_no_pod_is_lost_or_comes_out_of_order_while_kube_apiserver_is_away(

@@ -2,11 +2,12 @@
 
 import itertools
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
 from .controlplane import ControlPlane
-from .kubeapi import NodePool
+from .kubeapi import NewPool, NodePool
 from .pod_groups import PodGroups
 from .queue_policies import QUEUED, SCHEDULER, gates, install_queue
 from .queue_stack import QueueStack, queue_scheduler, sorted_by
@@ -30,19 +31,17 @@ def scheduler(group_plane: ControlPlane) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def pool(group_plane: ControlPlane) -> Iterator[NodePool]:
-    pool = NodePool(group_plane.api, "queue-groups", 4)
-    yield pool
-    pool.delete()
+@pytest.fixture
+def pool(group_plane: ControlPlane, new_pool: NewPool) -> NodePool:
+    return new_pool(f"queue-groups-{next(_numbers)}", 4, api=group_plane.api)
 
 
 @pytest.fixture
-def groups(group_plane: ControlPlane, pool: NodePool) -> Iterator[PodGroups]:
+def groups(group_plane: ControlPlane, pool: NodePool, ends: ExitStack) -> PodGroups:
     name = f"queued-groups-{next(_numbers)}"
     workload = Workload(group_plane.api, name, SCHEDULER, pool)
-    yield PodGroups(group_plane.api, workload, pool)
-    workload.close()
+    ends.callback(workload.close)
+    return PodGroups(group_plane.api, workload, pool)
 
 
 def queue(plane: ControlPlane, **settings: object) -> QueueStack:

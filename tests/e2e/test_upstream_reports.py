@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
@@ -72,15 +72,14 @@ def started(plane: ControlPlane, beside: Path, config: str) -> Scheduler:
 
 
 def test_equal_pods_are_stacked_on_a_few_of_40_equal_nodes_since_1_35(
-    control_plane: ControlPlane,
+    control_plane: ControlPlane, new_pool: NewPool, ends: ExitStack
 ) -> None:
     name, api = "stacked-pods", control_plane.api
     nodes = [node(f"{name}-{number}", {POOL_LABEL: name}, "512", 250) for number in range(EQUAL)]
     for each in nodes:
         each["status"]["capacity"]["memory"] = each["status"]["allocatable"]["memory"] = "2Ti"
     api.create_nodes(nodes)
-    pool = NodePool(api, name, 0)
-    workload = Workload(api, name, SCHEDULER, pool)
+    workload = workload_of(control_plane, new_pool(name, 0), ends)
     pods = [pod(f"equal-{number}", SCHEDULER, name) for number in range(5 * EQUAL)]
     for equal in pods:
         del equal["spec"]["containers"][0]["resources"]
@@ -90,32 +89,31 @@ def test_equal_pods_are_stacked_on_a_few_of_40_equal_nodes_since_1_35(
     used = set(placed.values())
     assert len(used) <= EQUAL // 4 if KUBE >= "1.35" else len(used) >= EQUAL * 3 // 4
     scheduler.close()
-    workload.close()
-    pool.delete()
 
 
-def groups_of(plane: ControlPlane, pool: NodePool) -> PodGroups:
-    return PodGroups(plane.api, Workload(plane.api, pool.name, SCHEDULER, pool), pool)
+def workload_of(plane: ControlPlane, pool: NodePool, ends: ExitStack) -> Workload:
+    workload = Workload(plane.api, pool.name, SCHEDULER, pool)
+    ends.callback(workload.close)
+    return workload
 
 
 @needs("PodGroup")
 def test_a_member_is_tried_again_without_backoff_after_a_refused_bind(
-    group_plane: ControlPlane, new_pool: NewPool
+    group_plane: ControlPlane, new_pool: NewPool, ends: ExitStack
 ) -> None:
     pool = new_pool("upstream-bind", 1, api=group_plane.api)
-    groups = groups_of(group_plane, pool)
+    groups = PodGroups(group_plane.api, workload_of(group_plane, pool, ends), pool)
     with running(group_plane, "refused-bind") as report:
         groups.declare("basic", 0)
         groups.join("basic", 1)
         until(lambda: report.calls() > MANY, "the member is tried", TIMEOUT_S)
-    groups.workload.close()
 
 
 def test_a_lone_pod_waits_for_its_backoff_after_a_refused_bind(
-    control_plane: ControlPlane, new_pool: NewPool
+    control_plane: ControlPlane, new_pool: NewPool, ends: ExitStack
 ) -> None:
     pool = new_pool("upstream-lone", 1)
-    workload = Workload(control_plane.api, pool.name, SCHEDULER, pool)
+    workload = workload_of(control_plane, pool, ends)
     with running(control_plane, "refused-bind") as report:
         began_s = time.monotonic()
         (name,) = workload.create("refused", 1)
@@ -123,7 +121,6 @@ def test_a_lone_pod_waits_for_its_backoff_after_a_refused_bind(
         # Between the binds are backoffs of 1, 2 and 4 s, however busy the machine is.
         assert time.monotonic() - began_s >= sum(2**tries for tries in range(LONE))
         assert workload.placed() == {}, name
-    workload.close()
 
 
 def gated_pod(number: int, pool: NodePool) -> Object:
@@ -132,10 +129,10 @@ def gated_pod(number: int, pool: NodePool) -> Object:
 
 @needs("PodGroup")
 def test_each_new_pod_wakes_all_rejected_pods_if_pod_groups_are_on(
-    group_plane: ControlPlane, new_pool: NewPool
+    group_plane: ControlPlane, new_pool: NewPool, ends: ExitStack
 ) -> None:
     pool = new_pool("upstream-wake", 1, api=group_plane.api)
-    workload = Workload(group_plane.api, pool.name, SCHEDULER, pool)
+    workload = workload_of(group_plane, pool, ends)
     with running(group_plane, "new-pods-wake-rejected-pods") as report:
         for name in workload.create("rejected", REJECTED):
             workload.until_pending(name)
@@ -144,14 +141,13 @@ def test_each_new_pod_wakes_all_rejected_pods_if_pod_groups_are_on(
             calls += REJECTED
             group_plane.api.create_pods(workload.namespace, [gated_pod(number, pool)])
             until(lambda: report.calls() >= calls, "each rejected pod is tried", TIMEOUT_S)  # noqa: B023
-    workload.close()
 
 
 def test_new_pods_wake_no_rejected_pods_if_pod_groups_are_off(
-    control_plane: ControlPlane, new_pool: NewPool
+    control_plane: ControlPlane, new_pool: NewPool, ends: ExitStack
 ) -> None:
     pool = new_pool("upstream-rest", 1)
-    workload = Workload(control_plane.api, pool.name, SCHEDULER, pool)
+    workload = workload_of(control_plane, pool, ends)
     with running(control_plane, "new-pods-wake-rejected-pods") as report:
         for name in workload.create("rejected", REJECTED):
             workload.until_pending(name)
@@ -161,15 +157,14 @@ def test_new_pods_wake_no_rejected_pods_if_pod_groups_are_off(
         (last,) = workload.create("last", 1)
         workload.until_pending(last)
         assert report.calls() <= 2 * (REJECTED + 1)
-    workload.close()
 
 
 @needs("PodGroup")
 def test_the_victims_of_a_group_are_refused_in_an_answer_to_preempt(
-    group_plane: ControlPlane, new_pool: NewPool
+    group_plane: ControlPlane, new_pool: NewPool, ends: ExitStack
 ) -> None:
     pool = new_pool("upstream-victims", 2, cpu="4", api=group_plane.api)
-    groups = groups_of(group_plane, pool)
+    groups = PodGroups(group_plane.api, workload_of(group_plane, pool, ends), pool)
     with running(group_plane, "refused-victims") as report:
         whole = {"cpu": "2", "priority_class": "e2e-low"}
         members = groups.gang("whole", 4, disruption_mode="all", **whole)
@@ -178,4 +173,3 @@ def test_the_victims_of_a_group_are_refused_in_an_answer_to_preempt(
         until(lambda: "claims to preempt pod" in report.scheduler.log(), "refused", TIMEOUT_S)
         groups.workload.until_pending(urgent)
         assert set(groups.workload.uids().values()) == {*members, urgent}
-    groups.workload.close()

@@ -15,8 +15,6 @@ if KUBE not in VERSIONS:
 
 # Kinds that not every version serves, with the first version that serves them.
 SERVED_SINCE = {
-    # A gate, which is on from there.
-    "DRAExtendedResource": "1.36",
     "MutatingAdmissionPolicy": "1.36",
     "MutatingAdmissionPolicyBinding": "1.36",
     # As v1beta1, where a feature gate is on; 1.36 had the kind as v1alpha2 only.
