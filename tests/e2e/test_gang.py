@@ -110,22 +110,6 @@ def test_without_room_for_the_third_all_time_out_and_nothing_stays_reserved(
     assert workload.placed() == {}
 
 
-def test_the_wait_of_a_deleted_pod_ends_long_before_its_time(
-    stack: Stack, recording: Recording, two: NodePool, new_workload: NewWorkload
-) -> None:
-    workload = new_workload(stack, two)
-    # Enough pods are left for the plugin not to give up the group by itself.
-    names = begin(workload, "deleted", GANG + 1, "shrinks")
-    gone = min(until_held(recording, names, GANG - 1))
-    workload.delete(gone)
-    until(lambda: recording.count("unreserve")[gone] == 1, "Unreserve ran for it")
-    until(
-        lambda: gone not in recording.taken_by(stack, two.names, PATIENT),
-        "it takes no room any more",
-    )
-    assert recording.count("reserve")[gone] == 1
-
-
 def test_a_gang_waits_for_its_pod_group_and_then_for_room_and_is_bound_whole(
     stack: Stack, api: Api, two: NodePool, new_workload: NewWorkload
 ) -> None:

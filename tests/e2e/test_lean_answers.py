@@ -129,7 +129,7 @@ def test_the_same_pod_is_evicted_and_the_nominated_pod_takes_its_node(
         assert workload.until_placed([name]) == {name: pool.names[2]}
         assert stack.calls("preempt") > calls
         left[answers] = set(workload.uids().values())
-        assert left["lean"] == left["told"] == {"e2e-low-00", "urgent-00"}
+    assert left["lean"] == left["told"] == {"e2e-low-00", "urgent-00"}
 
 
 def test_a_pod_that_may_not_run_on_its_nominated_node_goes_to_another(

@@ -47,20 +47,6 @@ def test_a_gang_of_five_takes_the_five_seats_with_one_filter_call_for_each_membe
     assert seat_stack.calls("prioritize") == 0
 
 
-def test_a_pod_preempts_although_a_gang_that_never_fits_was_just_given_the_seat(
-    group_plane: ControlPlane, seat_stack: Stack, new_groups: NewPodGroups, new_pool: NewPool
-) -> None:
-    pool = new_pool("urgent", 1, cpu="1", api=group_plane.api)
-    groups = new_groups(seat_stack, pool)
-    workload = groups.workload
-    workload.until_placed(workload.create("low", 1, cpu="900m", priority_class="e2e-low"))
-    groups.gang("pair", 2, SITS)
-    calls = seat_stack.calls("filter")
-    until(lambda: seat_stack.calls("filter") > calls, "the gang was tried again")
-    urgent = workload.create("urgent", 1, SITS, cpu="800m", priority_class="e2e-high")
-    assert workload.until_placed(urgent) == {urgent[0]: pool.names[0]}
-
-
 def test_of_a_gang_of_six_for_five_seats_nobody_is_bound_until_there_is_a_sixth(
     group_plane: ControlPlane, seat_stack: Stack, new_groups: NewPodGroups, new_pool: NewPool
 ) -> None:
@@ -98,22 +84,6 @@ def test_of_two_gangs_and_lone_pods_that_want_the_same_seats_no_gang_is_bound_in
         groups.workload.delete(name)
     (loser,) = [gang for gang in gangs if gang != winner]
     groups.workload.until_placed(members[loser], 120.0)
-
-
-def test_a_gang_gets_its_seats_after_a_dry_run_that_evicts_pods_without_a_seat(
-    group_plane: ControlPlane, seat_stack: Stack, new_groups: NewPodGroups, new_pool: NewPool
-) -> None:
-    pool = new_pool("evicting", 5, cpu="4", api=group_plane.api)
-    groups = new_groups(seat_stack, pool)
-    cheap = groups.workload.fill(5, "e2e-low")
-    calls = seat_stack.calls("filter")
-    names = groups.gang("urgent", 5, SITS, cpu="1", priority_class="e2e-high")
-    placed = groups.workload.until_placed(names)
-    assert sorted(placed.values()) == pool.names
-    left = set(cheap) & set(groups.workload.pods())
-    assert len(left) == 15
-    # The first attempt ends in kube-scheduler's own filters; then come the dry run and an attempt.
-    assert seat_stack.calls("filter") <= calls + 3 * 5
 
 
 def test_with_the_gates_off_again_the_pods_of_a_group_are_lone_pods() -> None:

@@ -90,17 +90,3 @@ def test_members_that_fit_nowhere_hold_up_nobody_with_best_effort_fifo(
         until(lambda: not gated(group_plane, groups), "the members are released")
         alone = groups.workload.create("alone", 3, QUEUED)
         groups.workload.until_placed([*names, *alone])
-
-
-def test_a_gang_that_lacks_a_member_delays_no_other_namespace(
-    group_plane: ControlPlane, groups: PodGroups, pool: NodePool
-) -> None:
-    groups.declare("gang", 4)
-    names = groups.join("gang", 3, QUEUED)
-    neighbour = Workload(group_plane.api, f"neighbour-{next(_numbers)}", SCHEDULER, pool)
-    with queue(group_plane, window=1, fairQueuing="ByNamespace"):
-        until(lambda: not gated(group_plane, groups), "the members are released")
-        neighbour.until_placed(neighbour.create("alone", 9, QUEUED))
-        names += groups.join("gang", 1, QUEUED, first=3)
-        groups.workload.until_placed(names)
-    neighbour.close()
