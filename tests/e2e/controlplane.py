@@ -12,7 +12,6 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
@@ -84,12 +83,6 @@ def build(module: Path, packages: Mapping[str, str], into: Path) -> None:
     stamp.write_text(pinned.hexdigest())
 
 
-@dataclass(frozen=True)
-class Server:
-    url: str
-    program: Program
-
-
 class ControlPlane:
     """etcd and one kube-apiserver that keeps its address when it is started again.
 
@@ -116,10 +109,9 @@ class ControlPlane:
         self._etcd_url = f"http://127.0.0.1:{bench.free_port()}"
         self._start_etcd()
         self.port = bench.free_port()
-        self._servers = 0
         self.url = f"https://127.0.0.1:{self.port}"
         self.api = Api(self.url, self.authority.cert, USERS["admin"][0])
-        self._server = self.start_server(self.port)
+        self._server = self._start_server(self.port)
 
     def close(self) -> None:
         self.api.close()
@@ -185,22 +177,22 @@ class ControlPlane:
     @contextlib.contextmanager
     def without_server(self) -> Iterator[None]:
         """Kill kube-apiserver for the block, which ends all watches; start it again at the end."""
-        self.bench.end(self._server.program, signal.SIGKILL)
+        self.bench.end(self._server, signal.SIGKILL)
         try:
             yield
         finally:
-            self._server = self.start_server(self.port)
+            self._server = self._start_server(self.port)
 
     @contextlib.contextmanager
     def second_server(self) -> Iterator[Api]:
         """Run one more kube-apiserver on the same etcd."""
-        server = self.start_server(self.bench.free_port())
-        with Api(server.url, self.authority.cert, USERS["admin"][0]) as api:
+        port = self.bench.free_port()
+        program = self._start_server(port)
+        with Api(f"https://127.0.0.1:{port}", self.authority.cert, USERS["admin"][0]) as api:
             yield api
-        self.bench.end(server.program, signal.SIGKILL)
+        self.bench.end(program, signal.SIGKILL)
 
-    def start_server(self, port: int) -> Server:
-        self._servers += 1
+    def _start_server(self, port: int) -> Program:
         command: list[str | Path] = [
             self.binaries / "kube-apiserver",
             f"--etcd-servers={self._etcd_url}",
@@ -227,7 +219,7 @@ class ControlPlane:
         url = f"https://127.0.0.1:{port}"
         with Api(url, self.authority.cert, USERS["admin"][0]) as api:
             until(api.is_ready, "kube-apiserver is ready", START_TIMEOUT_S, program=program)
-        return Server(url, program)
+        return program
 
     def _start_etcd(self) -> None:
         peers = f"http://127.0.0.1:{self.bench.free_port()}"

@@ -150,9 +150,6 @@ class QueuedPods:
         status = {"status": {"phase": "Succeeded"}}
         self._api.call("PATCH", f"{self._path}/{name}/status", status, STRATEGIC)
 
-    def remove_gate(self, name: str, gate: str) -> None:
-        remove_gate(self._api, self.namespace, name, gate)
-
     def close(self) -> None:
         self._api.delete_pods(self.namespace)
 

@@ -41,7 +41,7 @@ pytestmark = needs("MutatingAdmissionPolicy")
 
 SCHEDULER = "admission-rules"
 # Of the random pods, those that are compared beside mutators of somebody else.
-CASES, BESIDE_OTHERS = 500, 100
+CASES, BESIDE_OTHERS = 500, 60
 
 
 def expression(key: str, operator: str, *values: str) -> Object:

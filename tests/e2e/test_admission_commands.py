@@ -41,9 +41,7 @@ def test_the_rdma_example_needs_no_extender(control_plane: ControlPlane, api: Ap
     diff = ("admission", "--config", config, "--diff", "--kubeconfig", kubeconfig)
     assert refused_kubextend(*diff).count("is not installed") == 4
     pods = list(yaml.safe_load_all((RDMA / "pods.yaml").read_text()))
-    nodes = list(yaml.safe_load_all((RDMA / "nodes.yaml").read_text()))
-    labels = {each["metadata"]["name"]: each["metadata"]["labels"] for each in nodes}
-    api.create_nodes(node(name, labels[name]) for name in labels)
+    nodes = api.create_nodes(yaml.safe_load_all((RDMA / "nodes.yaml").read_text()))
     with (
         scheduler_without_extender(control_plane, "admission-rdma", config),
         installed(control_plane, config, in_force=False),
@@ -57,8 +55,8 @@ def test_the_rdma_example_needs_no_extender(control_plane: ControlPlane, api: Ap
         found = placed_on(api.pods("default"))
         # Other tests label nodes of their own, and the rule allows those as well.
         fast = api.items("/api/v1/nodes", labelSelector=f"{RDMA_LABEL}=true")
-    for name in labels:
-        api.delete_node(name)
+    for each in nodes:
+        api.delete_node(each["metadata"]["name"])
     allowed = {each["metadata"]["name"] for each in fast}
     assert allowed >= {"rdma-100", "rdma-200"}
     assert "plain" not in allowed

@@ -38,39 +38,34 @@ PATIENT_S = 280
 
 
 @pytest.fixture(scope="module")
-def plane(own_plane: ControlPlane) -> ControlPlane:
-    """Start a control plane of its own: Karpenter looks at all pods and all nodes."""
-    return own_plane
-
-
-@pytest.fixture(scope="module")
-def karpenter(plane: ControlPlane) -> Iterator[Karpenter]:
-    with Karpenter(plane) as running:
+def karpenter(own_plane: ControlPlane) -> Iterator[Karpenter]:
+    with Karpenter(own_plane) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def compiled(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def compiled(own_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Put HighCommPodFilter's rule on pods, and run a kube-scheduler that knows no extender."""
     file = tmp_path_factory.mktemp("autoscaled") / "kubextend.yaml"
     config = configuration(file, profile(COMPILED, "HighCommPodFilter"))
-    written = scheduler_configuration(plane, config, "--with-admission")
+    written = scheduler_configuration(own_plane, config, "--with-admission")
     assert written["extenders"] == []
-    with Scheduler(plane, COMPILED, written), installed(plane, config):
+    with Scheduler(own_plane, COMPILED, written), installed(own_plane, config):
         yield
 
 
 @pytest.fixture(scope="module")
-def called(plane: ControlPlane, new_stack: NewStack) -> Stack:
+def called(own_plane: ControlPlane, new_stack: NewStack) -> Stack:
     """Run a kube-scheduler that asks kubextend about the same rule."""
-    return new_stack(CALLED, plane=plane, profile=profile(CALLED, "HighCommPodFilter"))
+    return new_stack(CALLED, plane=own_plane, profile=profile(CALLED, "HighCommPodFilter"))
 
 
 class Cluster:
     """A small node without RDMA, and two pools of Karpenter, which prefers the one without."""
 
-    def __init__(self, plane: ControlPlane, karpenter: Karpenter, name: str) -> None:
-        self.old = NodePool(plane.api, name, 1, cpu="2")
+    def __init__(self, own_plane: ControlPlane, karpenter: Karpenter, name: str) -> None:
+        # Karpenter looks at all pods and all nodes of the control plane.
+        self.old = NodePool(own_plane.api, name, 1, cpu="2")
         self.rdma, self.plain = f"{name}-rdma", f"{name}-plain"
         self._karpenter = karpenter
         karpenter.add_pool(self.rdma, name, {RDMA_LABEL: "true"})
@@ -88,10 +83,8 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(
-    plane: ControlPlane, karpenter: Karpenter, request: pytest.FixtureRequest, run: int
-) -> Iterator[Cluster]:
-    made = Cluster(plane, karpenter, f"{request.node.originalname[5:25].replace('_', '-')}-{run}")
+def cluster(own_plane: ControlPlane, karpenter: Karpenter) -> Iterator[Cluster]:
+    made = Cluster(own_plane, karpenter, f"cluster-{next(_numbers)}")
     yield made
     made.close()
 
@@ -99,9 +92,9 @@ def cluster(
 @pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("run", RUNS)
 def test_karpenter_buys_a_node_of_the_right_pool_for_a_pod_of_a_compiled_rule(
-    plane: ControlPlane, karpenter: Karpenter, cluster: Cluster, run: int
+    own_plane: ControlPlane, karpenter: Karpenter, cluster: Cluster, run: int
 ) -> None:
-    workload = Workload(plane.api, f"right-pool-{run}", COMPILED, cluster.old)
+    workload = Workload(own_plane.api, f"right-pool-{run}", COMPILED, cluster.old)
     names = workload.create("chatty", 1, HIGH_COMM)
     placed = workload.until_placed(names)
     assert [*placed.values()] == karpenter.nodes(cluster.rdma)
@@ -111,12 +104,12 @@ def test_karpenter_buys_a_node_of_the_right_pool_for_a_pod_of_a_compiled_rule(
 
 @pytest.mark.parametrize("run", RUNS)
 def test_karpenter_does_not_see_a_rule_that_only_kubextend_knows(
-    plane: ControlPlane, called: Stack, cluster: Cluster, run: int
+    own_plane: ControlPlane, called: Stack, cluster: Cluster, run: int
 ) -> None:
-    workload = Workload(plane.api, f"not-seen-{run}", called.scheduler_name, cluster.old)
+    workload = Workload(own_plane.api, f"not-seen-{run}", called.scheduler_name, cluster.old)
     (chatty,) = workload.create("chatty", 1, HIGH_COMM)
     assert NO_RDMA in workload.until_pending(chatty)
-    said = until(lambda: nominations(plane.api, workload.namespace, chatty), "Karpenter looked")
+    said = until(lambda: nominations(own_plane.api, workload.namespace, chatty), "Karpenter looked")
     assert said == [f"Pod should schedule on: node/{cluster.old.names[0]}"]
     # Whatever Karpenter would buy for the first pod, it buys with the node for this one, or before.
     (large,) = workload.create("large", 1, cpu="3")
@@ -126,22 +119,24 @@ def test_karpenter_does_not_see_a_rule_that_only_kubextend_knows(
     workload.close()
 
 
-def coscheduling(new_stack: NewStack, plane: ControlPlane, name: str, **sections: Object) -> Stack:
+def coscheduling(
+    new_stack: NewStack, own_plane: ControlPlane, name: str, **sections: Object
+) -> Stack:
     gangs = profile(name, Coscheduling={"permitWaitingTimeSeconds": PATIENT_S})
     wait = {"permitMaxWait": "300s"}
-    return new_stack(name, plane=plane, profile=gangs, extender=wait, sections=sections)
+    return new_stack(name, plane=own_plane, profile=gangs, extender=wait, sections=sections)
 
 
 @pytest.fixture(scope="module")
-def marked(plane: ControlPlane, new_stack: NewStack) -> Stack:
+def marked(own_plane: ControlPlane, new_stack: NewStack) -> Stack:
     """Run a kubextend that marks held pods."""
-    return coscheduling(new_stack, plane, MARKED, autoscaler={"name": "Karpenter"})
+    return coscheduling(new_stack, own_plane, MARKED, autoscaler={"name": "Karpenter"})
 
 
 @pytest.fixture(scope="module")
-def unmarked(plane: ControlPlane, new_stack: NewStack) -> Stack:
+def unmarked(own_plane: ControlPlane, new_stack: NewStack) -> Stack:
     """Run a kubextend that knows of no autoscaler."""
-    return coscheduling(new_stack, plane, UNMARKED)
+    return coscheduling(new_stack, own_plane, UNMARKED)
 
 
 class Gangs:
@@ -306,8 +301,8 @@ def _gang(name: str) -> Object:
 
 
 @pytest.fixture
-def marked_gangs(plane: ControlPlane, karpenter: Karpenter, marked: Stack) -> Iterator[Gangs]:
-    gangs = Gangs(plane.api, karpenter, marked)
+def marked_gangs(own_plane: ControlPlane, karpenter: Karpenter, marked: Stack) -> Iterator[Gangs]:
+    gangs = Gangs(own_plane.api, karpenter, marked)
     gangs.begin()
     gangs.until_marked()
     yield gangs
@@ -315,8 +310,10 @@ def marked_gangs(plane: ControlPlane, karpenter: Karpenter, marked: Stack) -> It
 
 
 @pytest.fixture
-def unmarked_gangs(plane: ControlPlane, karpenter: Karpenter, unmarked: Stack) -> Iterator[Gangs]:
-    gangs = Gangs(plane.api, karpenter, unmarked)
+def unmarked_gangs(
+    own_plane: ControlPlane, karpenter: Karpenter, unmarked: Stack
+) -> Iterator[Gangs]:
+    gangs = Gangs(own_plane.api, karpenter, unmarked)
     gangs.begin()
     yield gangs
     gangs.close()
@@ -343,9 +340,9 @@ def test_karpenter_removes_the_nodes_of_unmarked_pods_and_buys_others(
 
 
 def test_karpenter_removes_the_node_of_a_marked_pod_that_fits_on_another_one_too(
-    plane: ControlPlane, karpenter: Karpenter, marked: Stack
+    own_plane: ControlPlane, karpenter: Karpenter, marked: Stack
 ) -> None:
-    gangs = Gangs(plane.api, karpenter, marked, spare=True)
+    gangs = Gangs(own_plane.api, karpenter, marked, spare=True)
     gangs.begin()
     gangs.until_marked()
     gangs.empty_the_nodes()

@@ -20,14 +20,13 @@ PODS_THAT_FAIL = 3
 
 @pytest.fixture(scope="module")
 def stack(new_stack: NewStack) -> Stack:
+    hangs = {"seconds": HANG_S}
+    more = [profile("trouble-raises", "Raises"), profile("trouble-hangs", Hangs=hangs)]
+    more.append(profile("trouble-hangslater", HangsLater=hangs))
     return new_stack(
         "trouble",
         profile=profile("trouble-none", "CountsPods"),
-        more_profiles=[
-            profile("trouble-raises", "Raises"),
-            profile("trouble-hangs", Hangs={"seconds": HANG_S}),
-            profile("trouble-hangslater", HangsLater={"seconds": HANG_S}),
-        ],
+        more_profiles=more,
         out_of_tree=[f"trouble:{plugin}" for plugin in (*TROUBLES, "CountsPods")],
         # A hanging call costs all pods as much: kube-scheduler asks about one after the other.
         extender={"httpTimeout": "2s"},

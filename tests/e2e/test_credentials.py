@@ -89,9 +89,6 @@ def test_pods_whose_bindings_get_a_401_are_bound_once_the_plugin_works(
     until(lambda: refused in stack.kubextend_log()[logged:], "the log says it")
     names += workload.create("more", PODS, HIGH_COMM)
     until(lambda: refused in workload.why_pending(names[-1]), "the pod says it")
-    plugin.fails()
-    runs = plugin.runs
-    until(lambda: plugin.runs > runs, "the plugin fails")
     assert_helpful(*(workload.why_pending(name) + workload.notes(name) for name in names))
     plugin.gives(TOKEN, lasts_s=10)
     workload.until_placed(names, SOON_S)

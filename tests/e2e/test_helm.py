@@ -1,7 +1,6 @@
 """The chart makes the objects of the folders of deploy/, and its upgrades keep what runs."""
 
 import copy
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -130,8 +129,9 @@ def test_values_take_the_place_of_what_the_folder_says(helm: Helm, kustomize: Ku
     theirs = SCHEDULER_FILE.replace(profile, "- schedulerName: another\n")
     more = {"requests": {"cpu": "2", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
     tolerations = [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}]
+    image = "images.example/kube-scheduler:v1"
     values = {
-        "images": {"kubextend": DIGEST, "kube-scheduler": "images.example/kube-scheduler:v1"},
+        "images": {"kubextend": DIGEST, "kube-scheduler": image},
         "replicas": 5,
         "resources": {"kubextend": more},
         "podSpec": {"tolerations": tolerations, "priorityClassName": "high"},
@@ -145,17 +145,15 @@ def test_values_take_the_place_of_what_the_folder_says(helm: Helm, kustomize: Ku
     pod = spec["template"]["spec"]
     pod |= {"tolerations": tolerations, "priorityClassName": "high"}
     pod["initContainers"][0] |= {"image": DIGEST, "resources": more}
-    pod["containers"][0]["image"] = "images.example/kube-scheduler:v1"
+    pod["containers"][0]["image"] = image
     assert kept_by_kustomize(helm.template(values)) == expected
 
 
 def test_rules_that_kubextend_admission_wrote_are_among_the_objects(helm: Helm) -> None:
     written = (DEPLOY / "admission/rdma.yaml").read_text()
     rules = by_name([document for document in yaml.safe_load_all(written) if document])
-    plain = helm.template({})
-    made = helm.template({"admission": written})
     assert rules
-    assert made == plain | rules
+    assert helm.template({"admission": written}) == helm.template({}) | rules
 
 
 @pytest.mark.parametrize(
@@ -202,22 +200,6 @@ def test_notes_say_what_is_left_to_do(helm: Helm) -> None:
         assert "kubextend ungate" in notes
 
 
-@pytest.fixture(scope="module")
-def plane(own_plane: ControlPlane) -> ControlPlane:
-    """A control plane with the namespace of kubextend, and nothing else of deploy/."""
-    apply(own_plane.api, yaml.safe_load((DEPLOY / "second-scheduler/namespace.yaml").read_text()))
-    return own_plane
-
-
-@pytest.fixture
-def release(tools: Path, plane: ControlPlane, tmp_path: Path) -> Iterator[Helm]:
-    """Remove the release after the test, with what it keeps."""
-    helm = Helm(tools, tmp_path, plane.kubeconfig("admin"))
-    yield helm
-    helm.run("uninstall", "kubextend", f"--namespace={NAMESPACE}")
-    plane.api.call("DELETE", f"/api/v1/namespaces/{NAMESPACE}/configmaps")
-
-
 PREVIOUS = yaml.safe_load((Path(__file__).parent / "values" / "0.1.0.yaml").read_text())
 OTHER_FILES = {"kubextend": f"{SECOND_SCHEDULER}# changed\n", "kube-scheduler": SCHEDULER_FILE}
 CHANGED = {"images": {"kubextend": DIGEST}, "replicas": 2, "configuration": OTHER_FILES}
@@ -229,9 +211,11 @@ def specified(thing: Object) -> Object:
 
 @needs("MutatingAdmissionPolicy")
 def test_an_upgrade_keeps_every_object_the_lease_and_the_queue(
-    release: Helm, plane: ControlPlane
+    own_plane: ControlPlane, tools: Path, tmp_path: Path
 ) -> None:
-    api = plane.api
+    plane, api = own_plane, own_plane.api
+    apply(api, yaml.safe_load((DEPLOY / "second-scheduler/namespace.yaml").read_text()))
+    release = Helm(tools, tmp_path, plane.kubeconfig("admin"))
     release.install(PREVIOUS)
     before = release.template(PREVIOUS)
     await_queue(plane)

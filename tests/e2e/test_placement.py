@@ -104,7 +104,9 @@ def test_each_pod_is_bound_to_the_one_labelled_node_of_1000_at_its_first_attempt
     good = thousand_nodes.names[617]
     thousand_nodes.enable_rdma(good)
     workload = new_workload(stack, thousand_nodes)
-    workload.until_both_know(good, HIGH_COMM, RDMA_LABEL)
+    # Once this pod is placed, kube-scheduler and kubextend have seen the label.
+    scout = workload.create("scout", 1, HIGH_COMM, node_labels={RDMA_LABEL: "true"})
+    assert [*workload.until_placed(scout).values()] == [good]
     calls, before = stack.calls("filter"), stack.scheduler_counts()
     nodes = workload.until_placed(workload.create("picky", PODS, HIGH_COMM))
     after = stack.scheduler_counts()

@@ -1,6 +1,5 @@
 """The policy of every install limits all accounts that have the roles of kubextend."""
 
-import json
 from collections.abc import Iterator
 
 import pytest
@@ -202,15 +201,11 @@ def test_others_who_may_change_pods_are_not_limited_whatever_they_are_called(
 @pytest.fixture
 def scheduler(plane: ControlPlane) -> Iterator[Scheduler]:
     """A kube-scheduler with the account that kubextend shares with it."""
-    file = plane.bench.folder / "shared.kubeconfig"
-    as_shared = json.loads(plane.kubeconfig_with(USERS["admin"][0], file).read_text())
-    as_shared["users"][0]["user"]["as"] = SHARED
-    file.write_text(json.dumps(as_shared))
-    own = {
-        "clientConnection": {"kubeconfig": str(file)},
-        "profiles": [{"schedulerName": "limited"}],
-    }
-    config = default_configuration(plane, leaderElection={"leaderElect": False}, **own)
+    user = {"token": USERS["admin"][0], "as": SHARED}
+    file = plane.kubeconfig_of(user, plane.bench.folder / "shared.kubeconfig")
+    own: Object = {"clientConnection": {"kubeconfig": str(file)}}
+    own |= {"profiles": [{"schedulerName": "limited"}], "leaderElection": {"leaderElect": False}}
+    config = default_configuration(plane, **own)
     with Scheduler(plane, "limited", config) as running:
         yield running
 

@@ -16,7 +16,15 @@ from .kubeapi import POOL_LABEL, STRATEGIC, Api, NewPool, NodePool, Object, cond
 from .manifests import DEPLOY, QUEUE_SORT
 from .queue_policies import GATE, SCHEDULER, gates, install_queue
 from .queue_stack import TAKE_OVER_S, QueueStack, forget_lease, queue_scheduler, sorted_by
-from .queued_pods import EXPECTED_SECONDS, QueuedPods, by_qos, by_work, in_order, queued_pod
+from .queued_pods import (
+    EXPECTED_SECONDS,
+    QueuedPods,
+    by_qos,
+    by_work,
+    in_order,
+    queued_pod,
+    remove_gate,
+)
 from .stack import BACKOFF, run_kubextend
 from .workbench import until
 
@@ -51,23 +59,15 @@ def seat(new_pool: NewPool) -> NodePool:
     return new_pool(f"queue-seat-{next(_numbers)}", 1, pods=1)
 
 
-class Narrow:
-    """Room for so many pods at first, so that a queue cannot be through before a test says so."""
-
-    def __init__(self, api: Api) -> None:
-        self._api = api
-        self.pool = NodePool(api, f"queue-narrow-{next(_numbers)}", 1, pods=NARROW)
-
-    def widen(self) -> None:
-        labels = {POOL_LABEL: self.pool.name}
-        self._api.create_nodes([node(f"{self.pool.name}-more", labels)])
+def widen(api: Api, narrow: NodePool) -> None:
+    """Make room for all."""
+    api.create_nodes([node(f"{narrow.name}-more", {POOL_LABEL: narrow.name})])
 
 
 @pytest.fixture
-def narrow(api: Api) -> Iterator[Narrow]:
-    narrow = Narrow(api)
-    yield narrow
-    narrow.pool.delete()
+def narrow(new_pool: NewPool) -> NodePool:
+    """Room for so many pods that no queue can be through before a test widens it."""
+    return new_pool(f"queue-narrow-{next(_numbers)}", 1, pods=NARROW)
 
 
 @pytest.fixture
@@ -145,9 +145,9 @@ def test_no_pod_comes_forward_by_more_than_the_window_where_there_is_room_for_al
 
 
 def test_a_kill_in_the_middle_loses_no_pod_and_releases_none_twice(
-    control_plane: ControlPlane, narrow: Narrow, new_pods: NewPods, new_queue: NewQueue
+    control_plane: ControlPlane, narrow: NodePool, new_pods: NewPods, new_queue: NewQueue
 ) -> None:
-    pods = new_pods(narrow.pool)
+    pods = new_pods(narrow)
     made = pods.create_mixed(MANY, seed=3)
     with new_queue(strategy="StrictFIFO") as queue:
         pods.until_placed(FIRST)
@@ -156,7 +156,7 @@ def test_a_kill_in_the_middle_loses_no_pod_and_releases_none_twice(
         forget_lease(control_plane.api)
         assert pods.gated(), "it went down in the middle"
         queue.start_kubextend()
-        narrow.widen()
+        widen(control_plane.api, narrow)
         pods.until_placed(len(made))
     assert in_order(pods.bound_order(), made, by_qos)
     assert_none_twice(control_plane, pods)
@@ -168,9 +168,9 @@ def assert_none_twice(control_plane: ControlPlane, pods: QueuedPods) -> None:
 
 
 def test_one_of_two_replicas_releases_and_the_other_takes_over_when_it_is_killed(
-    control_plane: ControlPlane, narrow: Narrow, new_pods: NewPods, new_queue: NewQueue
+    control_plane: ControlPlane, narrow: NodePool, new_pods: NewPods, new_queue: NewQueue
 ) -> None:
-    pods = new_pods(narrow.pool)
+    pods = new_pods(narrow)
     with new_queue(strategy="StrictFIFO") as first:
         until(first.leads, "the first leads")
         with new_queue(strategy="StrictFIFO") as second:
@@ -179,7 +179,7 @@ def test_one_of_two_replicas_releases_and_the_other_takes_over_when_it_is_killed
             assert (second.leads(), second.releases()) == (False, 0)
             first.kill_kubextend()
             left = len(pods.gated())
-            narrow.widen()
+            widen(control_plane.api, narrow)
             pods.until_placed(len(made), TAKE_OVER_S)
             assert second.leads()
             # The last call of the first may have been under way.
@@ -188,12 +188,13 @@ def test_one_of_two_replicas_releases_and_the_other_takes_over_when_it_is_killed
 
 
 def test_no_pod_is_lost_or_comes_out_of_order_while_kube_apiserver_is_away(
-    breakable_plane: ControlPlane,
+    breakable_plane: ControlPlane, new_pool: NewPool, ends: ExitStack
 ) -> None:
     plane, name = breakable_plane, f"queue-away-{next(_numbers)}"
     install_queue(plane)
-    narrow = Narrow(plane.api)
-    pods = QueuedPods(plane.api, name, narrow.pool)
+    narrow = new_pool(name, 1, pods=NARROW, api=plane.api)
+    pods = QueuedPods(plane.api, name, narrow)
+    ends.callback(pods.close)
     made = pods.create_mixed(MANY, seed=11)
     with (
         queue_scheduler(plane, name, **BACKOFF),
@@ -204,10 +205,8 @@ def test_no_pod_is_lost_or_comes_out_of_order_while_kube_apiserver_is_away(
             failures = "kubextend_reflector_failures_total"
             until(lambda: queue.counts().total(failures) > 0, "kubextend has noticed")
         assert pods.gated(), "it went away in the middle"
-        narrow.widen()
+        widen(plane.api, narrow)
         pods.until_placed(len(made))
-    pods.close()
-    narrow.pool.delete()
     # Not by the bindings: of one whose answer was cut off kube-scheduler writes a failure into the
     # pod later, so the binding is not the last that happened to it.
     patches = plane.written(pods.namespace)
@@ -271,7 +270,7 @@ def test_pods_without_the_gate_or_with_others_are_not_touched(
         assert gates(pods.all()["held"]) == [OTHER_GATE, GATE]
         assert "held" not in patched(control_plane, pods)
         # Whatever the first pods led to comes before what the last ones do.
-        pods.remove_gate("held", OTHER_GATE)
+        remove_gate(api, pods.namespace, "held", OTHER_GATE)
         pods.until_placed(len(made))
     assert patched(control_plane, pods) == Counter(made.keys())
     assert control_plane.written(namespace) == []

@@ -37,14 +37,6 @@ class Workload:
         self._api.create_pods(self.namespace, pods)
         return names
 
-    def until_both_know(self, node: str, labels: Mapping[str, str], key: str) -> None:
-        """Wait until both have seen the label ``key``, of the value "true", of a node.
-
-        For pods with these labels, kubextend rejects nodes without it.
-        """
-        (scout,) = self.create("scout", 1, labels, node_labels={key: "true"})
-        assert self.until_placed([scout]) == {scout: node}
-
     def fill(
         self, nodes: int, priority_class: str, labels: Mapping[str, str] | None = None
     ) -> list[str]:
