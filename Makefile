@@ -76,7 +76,6 @@ test: lint ## everything that CI runs: 20 minutes once all is built
 	wait $$e2e || red=1; cat build/e2e.txt; exit $$red
 
 e2e: build ## etcd, kube-apiserver and kube-scheduler against kubextend; KUBE=1.34 for an older version
-	tests/apt-packages prometheus prometheus-node-exporter chromium
 	$(BIN)/python -m tests.e2e.controlplane
 	$(PYTEST) tests/e2e
 
