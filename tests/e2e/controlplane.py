@@ -125,10 +125,7 @@ class ControlPlane:
         server = url or self.url
         way = server.rsplit(":", 1)[1]
         path = self._folder / f"{user.replace(':', '-')}-{way}.kubeconfig"
-        return self.kubeconfig_with(USERS[user][0], path, server)
-
-    def kubeconfig_with(self, token: str, path: Path, url: str | None = None) -> Path:
-        return self.kubeconfig_of({"token": token}, path, url)
+        return self.kubeconfig_of({"token": USERS[user][0]}, path, server)
 
     def kubeconfig_of(self, user: Object, path: Path, url: str | None = None) -> Path:
         """Write a kubeconfig with a user's credentials into a file; return the file."""

@@ -9,7 +9,7 @@ import yaml
 
 from .controlplane import ROOT
 from .kubeapi import Api
-from .versions import KUBE, MODULES, VERSIONS, is_served
+from .versions import KUBE, VERSIONS, is_served
 
 HERE = Path(__file__).parent
 
@@ -45,14 +45,6 @@ def test_kube_scheduler_1_37_ends_over_a_gate_that_it_has_no_more(
     command = [binaries / "kube-scheduler", f"--feature-gates={gate}=true", "--config=/nowhere"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ("unrecognized feature gate" in done.stderr) == (not since <= KUBE < "1.37")
-
-
-def test_the_controllers_of_the_rollouts_have_the_newest_version() -> None:
-    newest, controllers = (
-        re.findall(r"k8s.io/kubernetes v\S+", (MODULES / folder / "go.mod").read_text())
-        for folder in (VERSIONS[-1], "controllers")
-    )
-    assert controllers == newest != []
 
 
 def test_no_test_is_skipped_but_by_the_table() -> None:

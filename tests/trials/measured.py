@@ -17,7 +17,7 @@ from tests.e2e.controlplane import ControlPlane
 from tests.e2e.karpenter import build_karpenter
 from tests.e2e.kubeapi import RDMA_LABEL, Api, NodePool, pod
 from tests.e2e.program_plane import program_plane
-from tests.e2e.stack import HIGH_COMM, LABEL_MATCH, Mode, Stack, profile, run_kubextend
+from tests.e2e.stack import HIGH_COMM, KUBEXTEND, LABEL_MATCH, Mode, Stack, profile
 from tests.e2e.workbench import Workbench, until
 from tests.e2e.workload import Workload
 
@@ -61,7 +61,8 @@ def why_at_size(options: Namespace, report: Report) -> None:
 def _answer(plane: ControlPlane, stack: Stack) -> str:
     kubeconfig = plane.kubeconfig("admin")
     where = ("-n", _NAMESPACE, "--config", stack.config, "--kubeconfig", kubeconfig)
-    return run_kubextend("why", "p", *where)
+    command = [KUBEXTEND, "why", "p", *where]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 @trial(seconds=3600.0)
