@@ -1,21 +1,16 @@
-from __future__ import annotations
-
 import base64
 import warnings
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from tests.doors.credentials import no_temporary_folder, service_account
+from tests.doors.kube_api import SkippingTime
 from urllib3.exceptions import InsecureRequestWarning
 
 from kubextend.cluster import connect
 from kubextend.errors import ClusterError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.doors.kube_api import SkippingTime
 
 WHOLE = {
     "apiVersion": "v1",
@@ -58,12 +53,12 @@ def token_of(cluster: Any) -> str | None:
     return token and token.strip()
 
 
-@pytest.mark.parametrize(
-    ("context", "host"),
-    [(None, "https://10.0.0.1:6443"), ("elsewhere", "https://10.0.0.2:6443/prefix")],
-)
-def test_a_kubeconfig_says_where_the_api_is(tmp_path: Path, context: str | None, host: str) -> None:
-    assert connect(written(tmp_path, WHOLE), context).host == host
+def test_a_kubeconfig_says_where_the_api_is(tmp_path: Path) -> None:
+    path = written(tmp_path, WHOLE)
+    assert connect(path).host == "https://10.0.0.1:6443"
+    assert connect(path, "elsewhere").host == "https://10.0.0.2:6443/prefix"
+    with pytest.raises(ClusterError, match="nonesuch"):
+        connect(path, "nonesuch")
 
 
 def test_a_kubeconfig_is_found_where_kubectl_finds_it(
@@ -95,6 +90,7 @@ def test_a_kubeconfig_is_found_where_kubectl_finds_it(
         (with_cluster(server="10.0.0.1:6443"), "server: https://"),
         (with_cluster(**{"certificate-authority": "missing.crt"}), "missing.crt"),
         (with_cluster(**{"certificate-authority-data": "a"}), "cannot be used"),
+        (dict(WHOLE, **{"current-context": "nonesuch"}), "nonesuch"),
     ],
 )
 def test_a_broken_kubeconfig_is_named_with_what_is_wrong(
@@ -115,11 +111,6 @@ def test_a_missing_kubeconfig_says_what_to_do() -> None:
         connect()
 
 
-def test_an_unknown_context_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ClusterError, match="nonesuch"):
-        connect(written(tmp_path, WHOLE), "nonesuch")
-
-
 def test_embedded_certificates_without_a_temporary_directory_say_so(tmp_path: Path) -> None:
     data = base64.b64encode(b"certificate of this test alone").decode()
     path = written(tmp_path, with_cluster(**{"certificate-authority-data": data}))
@@ -127,21 +118,15 @@ def test_embedded_certificates_without_a_temporary_directory_say_so(tmp_path: Pa
         connect(path)
 
 
-def test_in_a_pod_the_service_account_is_used(tmp_path: Path) -> None:
-    with service_account(tmp_path):
+def test_in_a_pod_the_service_account_is_used_unless_a_kubeconfig_is_named(tmp_path: Path) -> None:
+    with service_account(tmp_path) as token:
         cluster = connect()
         assert cluster.host == "https://[fd00::1]:443"
         assert token_of(cluster) == "bearer mounted"
-
-
-def test_in_a_pod_a_named_kubeconfig_wins(tmp_path: Path) -> None:
-    with service_account(tmp_path):
         assert connect(written(tmp_path, WHOLE)).host == "https://10.0.0.1:6443"
-
-
-def test_an_empty_token_is_an_error_that_names_its_folder(tmp_path: Path) -> None:
-    with service_account(tmp_path, token=""), pytest.raises(ClusterError, match=str(tmp_path)):
-        connect()
+        token.write_text("")
+        with pytest.raises(ClusterError, match=str(tmp_path)):
+            connect()
 
 
 def test_a_mounted_token_is_read_again_as_it_rotates(tmp_path: Path, clock: SkippingTime) -> None:

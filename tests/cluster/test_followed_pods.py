@@ -1,18 +1,11 @@
 """What kubextend hears of pods: their ends, their Bindings, and what no watch has shown."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from tests.doors.kube_api import following, refusing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.doors.kube_api import Follower, Request, ScriptedApi, SkippingTime
+from tests.doors.kube_api import Follower, Request, ScriptedApi, SkippingTime, following, refusing
 
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 
@@ -22,16 +15,6 @@ def pods(api: ScriptedApi, kubeconfig: Path) -> Iterator[Follower]:
     """The pods, of which one is there, and which are not followed before ``start``."""
     api.put_pod("one", "uid-1")
     with following(kubeconfig, "pods") as made:
-        yield made
-
-
-@pytest.fixture
-def unplaced(api: ScriptedApi, kubeconfig: Path, clock: SkippingTime) -> Iterator[Follower]:
-    """The pods without a node, as the queue follows them, in an open watch."""
-    api.put_pod("there", "uid-there")
-    api.put_pod("bound", "uid-bound", node="n1")
-    with following(kubeconfig, "pods without a node") as made:
-        start(made, clock)
         yield made
 
 
@@ -65,66 +48,41 @@ def test_pods_that_have_not_ended_are_followed_in_every_namespace(
         assert parse_qs(urlsplit(path).query)["fieldSelector"] == [NOT_ENDED]
 
 
-def finish(api: ScriptedApi) -> None:
-    api.put_pod("one", "uid-1", phase="Failed")
-
-
-def mark(api: ScriptedApi) -> None:
-    api.put_pod("one", "uid-1", deletionTimestamp="2026-01-02T03:04:05Z")
-
-
 def replace(api: ScriptedApi) -> None:
     api.delete_pod("one")
     api.put_pod("one", "uid-9")
 
 
-HAPPENINGS = pytest.mark.parametrize(
-    ("happens", "told"),
-    [
-        pytest.param(lambda api: api.delete_pod("one"), ["deleted uid-1"], id="deleted"),
-        pytest.param(finish, ["deleted uid-1"], id="ended"),
-        pytest.param(mark, ["deleted uid-1"], id="being deleted"),
-        pytest.param(replace, ["deleted uid-1"], id="replaced"),
-        pytest.param(
-            lambda api: api.put_pod("one", "uid-1", node="n1"), ["bound uid-1"], id="bound"
-        ),
-        pytest.param(lambda api: api.put_pod("one", "uid-1", selfLink=""), [], id="changed"),
-    ],
-)
+HAPPENINGS: dict[str, tuple[Callable[[ScriptedApi], None], list[str]]] = {
+    "deleted": (lambda api: api.delete_pod("one"), ["deleted uid-1"]),
+    "ended": (lambda api: api.put_pod("one", "uid-1", phase="Failed"), ["deleted uid-1"]),
+    "being deleted": (
+        lambda api: api.put_pod("one", "uid-1", deletionTimestamp="2026-01-02T03:04:05Z"),
+        ["deleted uid-1"],
+    ),
+    "replaced": (replace, ["deleted uid-1"]),
+    "bound": (lambda api: api.put_pod("one", "uid-1", node="n1"), ["bound uid-1"]),
+    "changed": (lambda api: api.put_pod("one", "uid-1", selfLink=""), []),
+}
 
 
-@HAPPENINGS
-def test_what_becomes_of_a_pod_is_told_as_it_happens(
-    api: ScriptedApi,
-    pods: Follower,
-    clock: SkippingTime,
-    happens: Callable[[ScriptedApi], None],
-    told: list[str],
+@pytest.mark.parametrize("what", HAPPENINGS)
+@pytest.mark.parametrize("watched", [True, False])
+def test_what_becomes_of_a_pod_is_told_as_it_happens_or_if_it_is_held_after_the_next_list(
+    api: ScriptedApi, pods: Follower, clock: SkippingTime, what: str, watched: bool
 ) -> None:
-    start(pods, clock)
-    assert pods.told == []
-    happens(api)
-    clock.settle()
-    assert pods.told == told
-
-
-@HAPPENINGS
-def test_what_became_of_a_held_pod_while_no_watch_was_open_is_told_after_the_next_list(
-    api: ScriptedApi,
-    pods: Follower,
-    clock: SkippingTime,
-    happens: Callable[[ScriptedApi], None],
-    told: list[str],
-) -> None:
+    happens, told = HAPPENINGS[what]
     api.put_pod("nobody-waits-for-this", "uid-5")
     start(pods, clock)
-    pods.awaited.add("uid-1")
+    assert pods.told == []
     with api.changed:
         happens(api)
-        api.delete_pod("nobody-waits-for-this")
-        miss(api)
+        if not watched:
+            pods.awaited.add("uid-1")
+            api.delete_pod("nobody-waits-for-this")
+            miss(api)
     clock.pass_s(5)
-    assert (api.counts["list"], pods.told) == (2, told)
+    assert (api.counts["list"], pods.told) == (1 if watched else 2, told)
 
 
 def test_a_held_pod_that_was_deleted_before_the_first_list_is_told(
@@ -180,15 +138,14 @@ def test_a_decided_pod_that_came_and_went_unseen_is_counted_on_its_node_no_longe
 
 
 def test_who_fails_to_hear_of_a_pod_stops_no_watch(
-    api: ScriptedApi, pods: Follower, clock: SkippingTime, caplog: pytest.LogCaptureFixture
+    api: ScriptedApi, pods: Follower, clock: SkippingTime
 ) -> None:
     start(pods, clock)
     pods.fails = True
     api.delete_pod("one")
     api.put_pod("two", "uid-2")
     clock.settle()
-    assert pods.names() == ["two"]
-    assert "the callback for pod uid-1 failed" in caplog.text
+    assert (pods.told, pods.names()) == (["deleted uid-1"], ["two"])
     assert api.counts["list"] == 1
 
 
@@ -205,23 +162,25 @@ def test_messages_name_the_pods_and_the_right_that_is_missing(
 
 
 def test_pods_without_a_node_are_listed_and_then_told_one_by_one(
-    api: ScriptedApi, unplaced: Follower, clock: SkippingTime
+    api: ScriptedApi, kubeconfig: Path, clock: SkippingTime
 ) -> None:
-    api.put_pod("new", "uid-new")
-    api.put_pod("new", "uid-new", labels={})
-    api.delete_pod("there")
-    clock.settle()
-    assert unplaced.told == ["listed there", "seen new", "seen new", "gone uid-there"]
-    selectors = [parse_qs(urlsplit(path).query)["fieldSelector"] for _, path, _, _ in api.requests]
-    assert selectors == [[f"spec.nodeName=,{NOT_ENDED}"]] * 2
-
-
-def test_after_a_break_all_pods_without_a_node_are_told_again(
-    api: ScriptedApi, unplaced: Follower, clock: SkippingTime
-) -> None:
-    with api.changed:
+    api.put_pod("there", "uid-there")
+    api.put_pod("bound", "uid-bound", node="n1")
+    with following(kubeconfig, "pods without a node") as unplaced:
+        start(unplaced, clock)
+        api.put_pod("new", "uid-new")
+        api.put_pod("new", "uid-new", labels={})
         api.delete_pod("there")
-        api.put_pod("other", "uid-other")
-        miss(api)
-    clock.pass_s(5)
-    assert unplaced.told == ["listed there", "listed other"]
+        clock.settle()
+        assert unplaced.told == ["listed there", "seen new", "seen new", "gone uid-there"]
+        for _, path, _, _ in api.requests:
+            query = parse_qs(urlsplit(path).query)
+            assert query["fieldSelector"] == [f"spec.nodeName=,{NOT_ENDED}"]
+        # After a break, all are told again.
+        unplaced.told.clear()
+        with api.changed:
+            api.delete_pod("new")
+            api.put_pod("other", "uid-other")
+            miss(api)
+        clock.pass_s(5)
+        assert unplaced.told == ["listed other"]

@@ -1,25 +1,20 @@
 """Informers of plugins: when they can be read, what handlers are told, and what a 404 means."""
 
-from __future__ import annotations
-
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.doors.kube_api import configuration, refusing, running
+from tests.doors.kube_api import Running, ScriptedApi, SkippingTime, configuration, running
+from tests.doors.scripted_requests import refusing
 
 from kubextend.errors import NotListedError
+from kubextend.framework import Handle
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.doors.kube_api import Running, ScriptedApi, SkippingTime
-
-    from kubextend.framework import Handle
-
-    Heard = Callable[[Any, Any], object]
+Heard = Callable[[Any, Any], object]
+Runs = Callable[..., Running]
 
 GROUPS = "scheduling.x-k8s.io/v1alpha1/podgroups"
 
@@ -29,7 +24,7 @@ class Gang:
 
     name = "Gang"
     informers = (GROUPS,)
-    made: Gang
+    made: "Gang"
     hears: tuple[Heard, ...] = ()
 
     def __init__(self, handle: Handle) -> None:
@@ -52,7 +47,7 @@ class Other(Gang):
 
 
 @pytest.fixture
-def runs(api: ScriptedApi, kubeconfig: Path) -> Iterator[Callable[..., Running]]:
+def runs(api: ScriptedApi, kubeconfig: Path) -> Iterator[Runs]:
     """Start a kubextend whose plugins tell these functions of pod groups."""
     api.groups = {}
     with ExitStack() as stack:
@@ -83,19 +78,13 @@ def failures(replica: Running) -> float:
     return counted or 0.0
 
 
-def test_nothing_is_read_before_the_list(
-    api: ScriptedApi, runs: Callable[..., Running], clock: SkippingTime
-) -> None:
+def test_nothing_is_read_before_the_list(api: ScriptedApi, runs: Runs, clock: SkippingTime) -> None:
     api.put_group("a")
     api.fail("list", *[refusing(503, "ServiceUnavailable")] * 8)
     replica = runs()
     informer = Gang.made.informer
     informer.add_index("name", lambda found: [found["metadata"]["name"]])
-    for read in (
-        lambda: informer.get("ml", "a"),
-        informer.list,
-        lambda: informer.by_index("name", "a"),
-    ):
+    for read in (informer.list, lambda: informer.get("ml", "a"), lambda: informer.by_index("x", 1)):
         with pytest.raises(NotListedError, match=f"{GROUPS} are not listed yet"):
             read()
     status, text = replica.ready()
@@ -108,10 +97,7 @@ def test_nothing_is_read_before_the_list(
 
 
 def test_a_resource_that_the_api_does_not_serve_is_tried_again_until_it_does(
-    api: ScriptedApi,
-    runs: Callable[..., Running],
-    clock: SkippingTime,
-    caplog: pytest.LogCaptureFixture,
+    api: ScriptedApi, runs: Runs, clock: SkippingTime, caplog: pytest.LogCaptureFixture
 ) -> None:
     api.groups = None
     replica = runs()
@@ -120,37 +106,22 @@ def test_a_resource_that_the_api_does_not_serve_is_tried_again_until_it_does(
         Gang.made.informer.list()
     assert "is its definition installed?" in replica.ready()[1]
     assert caplog.text.count("cannot be followed") == 1
-    api.groups = {}
-    api.put_group("a")
-    clock.pass_s(31)
-    assert Gang.made.names() == ["a"]
-    assert replica.ready()[0] == 200
-    # Its definition is deleted: what was there is not read any more.
-    api.groups = None
-    api.end_watches()
-    clock.pass_s(5)
-    with pytest.raises(NotListedError, match="the API serves no"):
-        Gang.made.informer.list()
-    assert replica.metric("reflector_synced", resource=GROUPS) == 0
-    api.groups = {}
-    api.put_group("new")
-    clock.pass_s(31)
-    assert Gang.made.names() == ["new"]
+    for name in ("first", "new"):
+        api.groups = {}
+        api.put_group(name)
+        clock.pass_s(31)
+        assert (Gang.made.names(), replica.ready()[0]) == ([name], 200)
+        # Its definition is deleted: what was there is not read any more.
+        api.groups = None
+        api.end_watches()
+        clock.pass_s(5)
+        with pytest.raises(NotListedError, match="the API serves no"):
+            Gang.made.informer.list()
+        assert replica.metric("reflector_synced", resource=GROUPS) == 0
 
 
-def test_objects_can_be_read_while_the_api_is_away(
-    api: ScriptedApi, runs: Callable[..., Running], clock: SkippingTime
-) -> None:
-    api.put_group("a")
-    runs()
-    clock.pass_s(1)
-    api.down()
-    clock.pass_s(600)
-    assert (Gang.made.names(), Gang.made.informer.synced) == (["a"], True)
-
-
-def test_two_plugins_share_the_objects_and_not_the_indexes(
-    api: ScriptedApi, runs: Callable[..., Running], clock: SkippingTime
+def test_two_plugins_share_the_objects_and_not_the_indexes_and_read_them_while_the_api_is_away(
+    api: ScriptedApi, runs: Runs, clock: SkippingTime
 ) -> None:
     for name in ("a", "b"):
         api.put_group(name)
@@ -159,14 +130,16 @@ def test_two_plugins_share_the_objects_and_not_the_indexes(
     mine, other = Gang.made.informer, Other.made.informer
     mine.add_index("x", lambda found: [found["metadata"]["name"]])
     other.add_index("x", lambda _: ["all"])
-    assert len(mine.by_index("x", "a")) == 1
+    api.down()
+    clock.pass_s(600)
+    assert (len(mine.by_index("x", "a")), mine.synced) == (1, True)
     assert len(other.by_index("x", "all")) == 2
     assert other.get("ml", "a") is mine.get("ml", "a")
     assert sum("podgroups" in path for path in api.paths("list")) == 1
 
 
 def test_a_handler_is_told_of_each_object_once_and_of_each_change(
-    api: ScriptedApi, runs: Callable[..., Running], clock: SkippingTime
+    api: ScriptedApi, runs: Runs, clock: SkippingTime
 ) -> None:
     told: list[str] = []
     api.put_group("a", n=1)
@@ -194,7 +167,7 @@ def test_a_handler_is_told_of_each_object_once_and_of_each_change(
 
 
 def test_a_slow_handler_gets_the_last_state_and_nothing_of_what_came_and_went(
-    api: ScriptedApi, runs: Callable[..., Running], clock: SkippingTime
+    api: ScriptedApi, runs: Runs, clock: SkippingTime
 ) -> None:
     told: list[str] = []
     go_on = threading.Event()
@@ -217,10 +190,7 @@ def test_a_slow_handler_gets_the_last_state_and_nothing_of_what_came_and_went(
 
 
 def test_what_a_plugin_raises_is_counted_and_logged_once_and_the_rest_goes_on(
-    api: ScriptedApi,
-    runs: Callable[..., Running],
-    clock: SkippingTime,
-    caplog: pytest.LogCaptureFixture,
+    api: ScriptedApi, runs: Runs, clock: SkippingTime, caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[str] = []
 
@@ -243,10 +213,7 @@ def test_what_a_plugin_raises_is_counted_and_logged_once_and_the_rest_goes_on(
 
 
 def test_an_async_handler_is_a_failure(
-    api: ScriptedApi,
-    runs: Callable[..., Running],
-    clock: SkippingTime,
-    caplog: pytest.LogCaptureFixture,
+    api: ScriptedApi, runs: Runs, clock: SkippingTime, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def hears(_before: Any, _now: Any) -> None: ...
 
@@ -277,10 +244,7 @@ class Beside(Gang):
     """Hears of pod groups without a start, after ``Hears`` has been told."""
 
     name = "Beside"
-
-    def __init__(self, handle: Handle) -> None:
-        super().__init__(handle)
-        self.informer.on_change(lambda *_: Hears.other_heard.set())
+    hears = (lambda *_: Hears.other_heard.set(),)
 
 
 def test_a_handler_waits_for_the_start_of_its_plugin_and_has_a_thread_of_its_own(

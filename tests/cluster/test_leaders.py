@@ -1,39 +1,34 @@
 """Two replicas on one API: who decides, from when on, and what the next leader knows."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.doors.kube_api import Held, configuration, refusing, running, write_kubeconfig
+from tests.doors.kube_api import (
+    Held,
+    Running,
+    ScriptedApi,
+    SkippingTime,
+    configuration,
+    running,
+    write_kubeconfig,
+)
+from tests.doors.scripted_requests import refusing
 
+from kubextend import core
 from kubextend.errors import ClusterError
 from kubextend.framework import Status
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.doors.kube_api import Running, ScriptedApi, SkippingTime
-
-    from kubextend import core
-
-    Join = Callable[[str], Running]
+Join = Callable[[str], Running]
 
 LABEL = "kubextend.dev/leader"
 NOT_LEADER = "kubextend is not ready: this replica does not lead"
-NOT_LABELLED = (
-    "kubextend is not ready: this replica has begun to lead, and its pod has no label yet"
-)
-NOT_SEEN = (
-    "kubextend is not ready: this replica has begun to lead, and its watch of pods has not caught"
-    " up yet"
-)
-PROFILE = {
-    "schedulerName": "default-scheduler",
-    "plugins": {"filter": {"enabled": [{"name": "OnePlace"}]}},
-}
+BEGUN = "kubextend is not ready: this replica has begun to lead, and its"
+NOT_SEEN = f"{BEGUN} watch of pods has not caught up yet"
+NOT_LABELLED = f"{BEGUN} pod has no label yet"
+PROFILE = {"plugins": {"filter": {"enabled": [{"name": "OnePlace"}]}}}
 
 
 class OnePlace:
@@ -90,8 +85,8 @@ def labelled(api: ScriptedApi) -> list[str]:
 
 
 def holder(api: ScriptedApi) -> str:
-    spec = (api.lease or {"spec": {"holderIdentity": ""}})["spec"]
-    return str(spec["holderIdentity"]).partition("_")[0]
+    lease = api.lease or {"spec": {"holderIdentity": ""}}
+    return str(lease["spec"]["holderIdentity"]).partition("_")[0]
 
 
 def labels_set(api: ScriptedApi) -> list[str | None]:
@@ -258,22 +253,19 @@ def test_a_leader_that_cannot_remove_its_label_gives_the_lease_back_all_the_same
     assert holder(api) == ""
 
 
-def test_a_leader_that_ends_while_a_pod_may_be_bound_keeps_the_lease_until_it_lapses(
-    api: ScriptedApi, first: Running, clock: SkippingTime
+@pytest.mark.parametrize("binding", [False, True])
+def test_a_leader_that_ends_keeps_the_lease_until_it_lapses_if_a_pod_may_be_bound(
+    api: ScriptedApi, first: Running, clock: SkippingTime, binding: bool
 ) -> None:
     held = Held()
-    api.fail("bind", held)
-    first.bind_beside(api.pods["one"], "n1")
-    clock.until(lambda: api.counts["bind"])
+    if binding:
+        api.fail("bind", held)
+        first.bind_beside(api.pods["one"], "n1")
+        clock.until(lambda: api.counts["bind"])
     first.stop()
-    assert (holder(api), labelled(api)) == ("first", [])
-    held.go_on.set()
-
-
-def test_a_leader_that_ends_leaves_no_label_and_no_holder(api: ScriptedApi, first: Running) -> None:
-    first.stop()
-    assert (holder(api), labelled(api)) == ("", [])
+    assert (holder(api), labelled(api)) == ("first" if binding else "", [])
     assert first.metric("leader") == 0
+    held.go_on.set()
 
 
 def test_a_process_that_does_not_know_its_pod_elects_nobody(
@@ -281,8 +273,5 @@ def test_a_process_that_does_not_know_its_pod_elects_nobody(
 ) -> None:
     monkeypatch.delenv("POD_NAME", raising=False)
     tree = configuration(kubeconfig, PROFILE, server={"lease": {}})
-    with (
-        pytest.raises(ClusterError, match="set POD_NAME and POD_NAMESPACE"),
-        running(tree, {"OnePlace": OnePlace}),
-    ):
-        pass
+    with pytest.raises(ClusterError, match="set POD_NAME and POD_NAMESPACE"):
+        Running(tree, {"OnePlace": OnePlace}).start()

@@ -1,41 +1,25 @@
 """One-off questions to the Kubernetes API: a pod, its Events, the pods of a Service, a port."""
 
-from __future__ import annotations
-
 import socket
-import subprocess
-import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.doors.kube_api import (
-    answering,
-    garbled,
-    lost_request,
-    read_pod,
-    refusing,
-    write_kubeconfig,
-)
+from tests.doors.kube_api import ScriptedApi, SkippingTime, read_pod, write_kubeconfig
+from tests.doors.scripted_requests import Fault, answering, garbled, lost_request, refusing
 
 from kubextend import cluster
 from kubextend.errors import ClusterError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
-    from tests.doors.kube_api import Request, ScriptedApi, SkippingTime
-
-
-@pytest.mark.parametrize("phase", ["Pending", "Failed"])
-def test_a_pod_is_read_as_the_api_has_it(api: ScriptedApi, kubeconfig: Path, phase: str) -> None:
+def test_a_pod_is_read_as_the_api_has_it(api: ScriptedApi, kubeconfig: Path) -> None:
     assert read_pod(kubeconfig, "default", "web") is None
-    api.put_pod("web", "uid-1", phase=phase)
-    pod = read_pod(kubeconfig, "default", "web")
-    assert pod is not None
-    assert (pod.namespace, pod.name, pod.uid, pod.phase) == ("default", "web", "uid-1", phase)
-    assert pod.scheduler_name == "default-scheduler"
-    assert api.paths("get")[-1] == "/api/v1/namespaces/default/pods/web"
+    for phase in ("Pending", "Failed"):
+        api.put_pod("web", "uid-1", phase=phase)
+        pod = read_pod(kubeconfig, "default", "web")
+        assert pod is not None
+        assert (pod.namespace, pod.name, pod.uid, pod.phase) == ("default", "web", "uid-1", phase)
+        assert pod.scheduler_name == "default-scheduler"
 
 
 @pytest.mark.parametrize(
@@ -48,7 +32,7 @@ def test_a_pod_is_read_as_the_api_has_it(api: ScriptedApi, kubeconfig: Path, pha
     ],
 )
 def test_a_pod_that_cannot_be_read_says_why(
-    api: ScriptedApi, kubeconfig: Path, fault: Callable[[Request], bool], sentence: str
+    api: ScriptedApi, kubeconfig: Path, fault: Fault, sentence: str
 ) -> None:
     api.put_pod("web", "uid-1")
     api.fail("get", fault)
@@ -56,14 +40,12 @@ def test_a_pod_that_cannot_be_read_says_why(
         read_pod(kubeconfig, "default", "web")
 
 
-@pytest.mark.parametrize(
-    ("namespace", "name"), [("default", ".."), ("default", "a/b"), ("", "web"), ("a?b", "web")]
-)
-def test_what_is_no_name_is_not_asked_for(
-    api: ScriptedApi, kubeconfig: Path, namespace: str, name: str
-) -> None:
-    with pytest.raises(ClusterError, match="is no name of a"):
-        read_pod(kubeconfig, namespace, name)
+def test_what_is_no_name_is_not_asked_for(api: ScriptedApi, kubeconfig: Path) -> None:
+    for namespace, name in (("default", ".."), ("default", "a/b"), ("", "web"), ("a?b", "web")):
+        with pytest.raises(ClusterError, match="is no name of a"):
+            read_pod(kubeconfig, namespace, name)
+    with pytest.raises(ClusterError, match="is no name of a Service"):
+        cluster.ready_pods(cluster.connect(str(kubeconfig)), "a", "b/../c")
     assert api.requests == []
 
 
@@ -76,9 +58,7 @@ def test_the_time_and_the_writer_of_an_event_are_found_wherever_its_writer_put_t
     api: ScriptedApi, kubeconfig: Path
 ) -> None:
     by_kubelet = {
-        "type": "Warning",
         "reason": "FailedMount",
-        "message": "no such volume",
         "source": {"component": "kubelet", "host": "n1"},
         "reportingComponent": "",
         "firstTimestamp": "2026-01-01T00:00:01Z",
@@ -86,17 +66,13 @@ def test_the_time_and_the_writer_of_an_event_are_found_wherever_its_writer_put_t
         "eventTime": None,
     }
     by_kube_scheduler = {
-        "type": "Warning",
         "reason": "FailedScheduling",
-        "message": "0/3 nodes are available",
         "reportingComponent": "default-scheduler",
         "lastTimestamp": None,
         "eventTime": "2026-01-01T00:00:02.000000Z",
     }
-    in_a_series = by_kube_scheduler | {
-        "series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:03.000000Z"}
-    }
-    found = told(api, kubeconfig, by_kubelet, by_kube_scheduler, in_a_series, {})
+    series = {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:03.000000Z"}}
+    found = told(api, kubeconfig, by_kubelet, by_kube_scheduler, by_kube_scheduler | series, {})
     assert [(each["at"], each["from"], each["reason"]) for each in found] == [
         ("", "", ""),
         ("2026-01-01T00:00:02.000000Z", "default-scheduler", "FailedScheduling"),
@@ -118,40 +94,25 @@ def test_only_the_last_events_of_a_pod_are_told_and_no_long_text(
     assert {len(each["note"]) for each in found} == {1024}
 
 
+UNREACHABLE = "pod a/b cannot be reached through the Kubernetes API"
 ANONYMOUS = 'pods is forbidden: User "system:anonymous" cannot get'
 
 
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (
-            refusing(403, "Forbidden", "no"),
-            r"resources: \[pods/portforward\]\n  verbs: \[get, create\]",
-        ),
-        (
-            refusing(404, "NotFound"),
-            "pod a/b cannot be reached through the Kubernetes API: status 404 Not Found",
-        ),
+        (refusing(403, "Forbidden"), r"resources: \[pods/portforward\]\n  verbs: \[get, create\]"),
+        (refusing(404, "NotFound"), f"{UNREACHABLE}: status 404 Not Found"),
         # No role helps who is nobody.
-        (
-            refusing(403, "Forbidden", ANONYMOUS),
-            "pod a/b cannot be reached through the Kubernetes API: status 403 Forbidden$",
-        ),
+        (refusing(403, "Forbidden", ANONYMOUS), f"{UNREACHABLE}: status 403 Forbidden$"),
     ],
-    ids=["forbidden", "gone", "nobody"],
 )
 def test_a_port_that_the_api_refuses_names_the_right_that_is_missing(
-    api: ScriptedApi, kubeconfig: Path, fault: Callable[[Request], bool], said: str
+    api: ScriptedApi, kubeconfig: Path, fault: Fault, said: str
 ) -> None:
     api.fail("get", fault)
     with pytest.raises(ClusterError, match=said):
         cluster.port_of_pod(cluster.connect(str(kubeconfig)), "a", "b", 8888)
-
-
-def test_a_service_is_named_by_names_alone(api: ScriptedApi, kubeconfig: Path) -> None:
-    with pytest.raises(ClusterError, match="is no name of a Service"):
-        cluster.ready_pods(cluster.connect(str(kubeconfig)), "a", "b/../c")
-    assert api.requests == []
 
 
 def endpoint(name: str, kind: str = "Pod", **conditions: bool) -> dict[str, Any]:
@@ -188,12 +149,3 @@ def test_the_connection_of_a_call_that_was_given_up_is_reset_so_that_nothing_is_
         # An ordinary close would end what is received without an error.
         with connection, connection.makefile("rb") as received, pytest.raises(ConnectionResetError):
             received.read()
-
-
-def test_kubernetes_is_loaded_by_connect_alone() -> None:
-    code = (
-        "import sys, kubextend.cluster\n"
-        "print([name for name in ('kubernetes', 'urllib3', 'yaml') if name in sys.modules])"
-    )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert answer.stdout.strip() == b"[]"

@@ -1,29 +1,22 @@
 """The queue: who is released when, through restarts, refusals and changes of the leader."""
 
-from __future__ import annotations
-
 import random
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.doors.kube_api import Held, configuration, lost_request, refusing, running
+from tests.doors.kube_api import Held, Running, ScriptedApi, SkippingTime, running
+from tests.doors.queue_stories import GATE, queue_configuration
+from tests.doors.scripted_requests import Fault, Request, lost_request, refusing
 
 from kubextend.framework import Status
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-    from pathlib import Path
+Queue = Callable[..., AbstractContextManager[Running]]
 
-    from tests.doors.kube_api import Request, Running, ScriptedApi, SkippingTime
-
-    Fault = Callable[[Request], bool]
-    Queue = Callable[..., AbstractContextManager[Running]]
-
-GATE = "kubextend.dev/queue"
-SORTED = {"queueSort": {"enabled": [{"name": "PrioritySort"}]}}
 TOO_MANY = refusing(429, "TooManyRequests", Retry_After="3")
 PATIENT = {"strategy": "StrictFIFO", "maxHold": "1h"}
 
@@ -31,22 +24,7 @@ PATIENT = {"strategy": "StrictFIFO", "maxHold": "1h"}
 @pytest.fixture
 def queue(kubeconfig: Path) -> Queue:
     """Run a kubextend whose queue has these settings."""
-
-    def run(*, permit: bool = False, **settings: Any) -> AbstractContextManager[Running]:
-        holds = {"permit": {"enabled": [{"name": "Holds"}]}} if permit else {}
-        profile = {"schedulerName": "default-scheduler", "plugins": SORTED | holds}
-        return running(configuration(kubeconfig, profile, queue=settings), {"Holds": Holds})
-
-    return run
-
-
-class Holds:
-    """Holds each pod for a minute."""
-
-    name = "Holds"
-
-    def permit(self, *_: Any) -> tuple[Status, float]:
-        return Status.wait(), 60.0
+    return lambda **settings: running(queue_configuration(kubeconfig, **settings))
 
 
 def gate_pods(api: ScriptedApi, count: int) -> list[str]:
@@ -73,8 +51,12 @@ def bind_released(api: ScriptedApi, clock: SkippingTime, count: int) -> list[str
     return order
 
 
+REFUSED = "the API refuses to remove its gate"
+TOO_LARGE = "etcdserver: request is too large"
+
+
 def refuse_pod(name: str, fault: Fault) -> Fault:
-    return lambda request: f"/{name}?" in request.path and fault(request)
+    return lambda request: f"/{name}" in request.path and fault(request)
 
 
 def test_a_pod_is_released_by_a_patch_that_removes_one_gate_and_nothing_else(
@@ -94,41 +76,11 @@ def test_a_pod_is_released_by_a_patch_that_removes_one_gate_and_nothing_else(
     assert headers["Content-Type"] == "application/strategic-merge-patch+json"
     # Nobody reads the pod that the API answers.
     assert "as=PartialObjectMetadata" in headers["Accept"]
-    gates = [{"$patch": "delete", "name": GATE}]
-    assert api.bodies("patch")[0] == {
-        "metadata": {"uid": "uid-ours"},
-        "spec": {"schedulingGates": gates},
-    }
+    spec = {"schedulingGates": [{"$patch": "delete", "name": GATE}]}
+    assert api.bodies("patch")[0] == {"metadata": {"uid": "uid-ours"}, "spec": spec}
 
 
-def test_pods_are_released_in_order_one_at_a_time(
-    api: ScriptedApi, queue: Queue, clock: SkippingTime
-) -> None:
-    order = gate_pods(api, 40)
-    with queue(strategy="StrictFIFO") as replica:
-        assert bind_released(api, clock, 40) == order
-        clock.pass_s(5)
-        assert replica.metric("queue_releases_total", result="released") == 40
-        assert replica.metric("queue_wait_seconds_count") == 40
-        assert replica.metric("queue_pods", state="released") == 0
-        assert replica.metric("queue_leader") == 1
-    assert patched(api) == order
-
-
-def test_a_window_of_five_has_five_pods_under_way_and_no_more(
-    api: ScriptedApi, queue: Queue, clock: SkippingTime
-) -> None:
-    order = gate_pods(api, 30)
-    with queue(window=5):
-        clock.pass_s(1)
-        assert sorted(api.released_pods()) == sorted(order[:5])
-        api.bind_pod(order[2])
-        api.delete_pod(order[0])
-        clock.pass_s(1)
-        assert sorted(api.released_pods()) == sorted([order[1], *order[3:7]])
-
-
-def test_an_unschedulable_pod_is_waited_for_under_strict_fifo(
+def test_an_unschedulable_pod_is_waited_for_under_strict_fifo_and_over_a_restart(
     api: ScriptedApi, queue: Queue, clock: SkippingTime
 ) -> None:
     first, second, _ = gate_pods(api, 3)
@@ -137,6 +89,11 @@ def test_an_unschedulable_pod_is_waited_for_under_strict_fifo(
         api.park_pod(first)
         api.put_gated_pod("later", [GATE], priority=-1)
         clock.pass_s(600)
+        assert api.released_pods() == [first]
+    with queue(**PATIENT) as replica:
+        clock.pass_s(60)
+        assert replica.metric("queue_leader") == 1
+        assert replica.metric("queue_pods", state="ready") == 3
         assert api.released_pods() == [first]
         api.bind_pod(first)
         clock.pass_s(1)
@@ -149,47 +106,33 @@ def test_an_unschedulable_pod_is_waited_for_under_strict_fifo(
     [
         ({"strategy": "BestEffortFIFO", "maxHold": "1h"}, 1),
         ({"strategy": "StrictFIFO", "maxHold": "10m"}, 601),
+        (PATIENT | {"window": 2}, 1),
     ],
 )
-def test_an_unschedulable_pod_holds_up_no_other_or_for_max_hold(
+def test_an_unschedulable_pod_holds_up_no_other_or_for_max_hold_or_has_one_place_of_the_window(
     api: ScriptedApi, queue: Queue, clock: SkippingTime, settings: Any, within_s: float
 ) -> None:
-    first, second, *_ = gate_pods(api, 3)
+    order = gate_pods(api, 4)
     with queue(**settings):
         clock.until(api.released_pods)
-        api.park_pod(first)
+        api.park_pod(order[0])
         clock.pass_s(within_s)
-        assert {first, second} <= {*api.released_pods()}
+        assert sorted(api.released_pods()) == sorted(order[:2])
 
 
-def test_restarts_lose_no_pod_and_release_none_twice(
+def test_restarts_lose_no_pod_and_release_each_in_its_turn(
     api: ScriptedApi, queue: Queue, clock: SkippingTime
 ) -> None:
     order = gate_pods(api, 40)
-    bound = []
+    bound, counted = [], 0.0
     for count in (10, 15, 15):
-        with queue():
+        with queue() as replica:
             bound += bind_released(api, clock, count)
-    assert bound == order
-    assert patched(api) == order
-
-
-def test_a_released_pod_that_is_not_bound_keeps_its_place_over_a_restart(
-    api: ScriptedApi, queue: Queue, clock: SkippingTime
-) -> None:
-    first, second, *_ = gate_pods(api, 3)
-    with queue(**PATIENT):
-        clock.until(api.released_pods)
-    api.park_pod(first)
-    with queue(**PATIENT) as replica:
-        clock.pass_s(60)
-        assert replica.metric("queue_leader") == 1
-        assert replica.metric("queue_pods", state="ready") == 2
-        assert api.released_pods() == [first]
-        api.bind_pod(first)
-        clock.pass_s(1)
-        assert api.released_pods() == [second]
-    assert patched(api) == [first, second]
+            clock.pass_s(5 if bound == order else 0)
+            counted += replica.metric("queue_releases_total", result="released") or 0.0
+    assert bound == patched(api) == order
+    assert counted == 40
+    assert replica.metric("queue_pods", state="released") == 0
 
 
 def test_only_one_replica_releases_and_the_other_takes_over_within_seconds(
@@ -266,11 +209,9 @@ def test_a_patch_that_fails_twice_is_sent_again_until_the_pod_is_released(
 @pytest.mark.parametrize(
     "fault",
     [
-        pytest.param(refusing(404, "NotFound", 'pods "p" not found'), id="deleted"),
-        pytest.param(
-            refusing(422, "Invalid", 'Pod "p" is invalid: metadata.uid: Invalid value: "x"'),
-            id="another pod of its name",
-        ),
+        refusing(404, "NotFound", 'pods "p" not found'),
+        # Another pod has its name.
+        refusing(422, "Invalid", 'Pod "p" is invalid: metadata.uid: Invalid value: "x"'),
     ],
 )
 def test_a_pod_that_is_gone_is_not_patched_again(
@@ -289,18 +230,9 @@ def test_a_pod_that_is_gone_is_not_patched_again(
 @pytest.mark.parametrize(
     ("fault", "why"),
     [
-        (
-            refusing(403, "Forbidden", "pods is forbidden"),
-            "the API refuses to remove its gate: pods is forbidden; grant patch on pods",
-        ),
-        (
-            refusing(422, "Invalid", "spec: Forbidden"),
-            "the API refuses to remove its gate: spec: Forbidden",
-        ),
-        (
-            refusing(500, "InternalError", "etcdserver: request is too large"),
-            "the API refuses to remove its gate: etcdserver: request is too large",
-        ),
+        (refusing(403, "Forbidden", "not you"), f"{REFUSED}: not you; grant patch on pods"),
+        (refusing(422, "Invalid", "spec: Forbidden"), f"{REFUSED}: spec: Forbidden"),
+        (refusing(500, "InternalError", TOO_LARGE), f"{REFUSED}: {TOO_LARGE}"),
         (lost_request, "the API does not answer a request to remove its gate: PATCH /api/"),
     ],
     ids=["forbidden", "invalid", "too large for etcd", "no answer"],
@@ -328,17 +260,15 @@ def test_a_pod_that_cannot_be_patched_is_set_aside_and_the_others_pass(
 def test_a_member_that_cannot_be_patched_names_its_pod_group(
     api: ScriptedApi, queue: Queue, clock: SkippingTime, caplog: pytest.LogCaptureFixture
 ) -> None:
-    group = {"podGroupName": "training"}
-    api.put_gated_pod("web", [GATE], schedulingGroup=group)
+    api.put_gated_pod("web", [GATE], schedulingGroup={"podGroupName": "training"})
     api.fail("patch", *[refusing(422, "Invalid", "spec: Forbidden")] * 99)
     with queue():
         clock.until(lambda: api.events, within_s=60)
-    refused = "the API refuses to remove its gate, for which its pod group training waits"
-    assert api.events[0]["note"] == f"{refused}: spec: Forbidden"
+    waits = ", for which its pod group training waits"
+    assert api.events[0]["note"] == f"{REFUSED}{waits}: spec: Forbidden"
     (record,) = (each for each in caplog.records if "is set aside" in each.message)
     assert record.message.startswith("pod default/web of pod group training is set aside: ")
-    assert record.__dict__["pod"] == "default/web"
-    assert record.__dict__["pod_group"] == "default/training"
+    assert (record.pod, record.pod_group) == ("default/web", "default/training")  # type: ignore[attr-defined]
 
 
 def test_pods_that_can_never_be_patched_hold_up_the_others_for_seconds_in_all(
@@ -347,8 +277,7 @@ def test_pods_that_can_never_be_patched_hold_up_the_others_for_seconds_in_all(
     for number in range(50):
         api.put_gated_pod(f"bad-{number}", [GATE], priority=9)
     api.put_gated_pod("good", [GATE])
-    refused = refusing(422, "Invalid", "spec: Forbidden")
-    api.fail("patch", *[lambda request: "/bad-" in request.path and refused(request)] * 999)
+    api.fail("patch", *[refuse_pod("bad-", refusing(422, "Invalid", "spec: Forbidden"))] * 999)
     with queue(**PATIENT):
         began_s = clock.now_s
         clock.until(lambda: "good" in api.released_pods(), within_s=60)
@@ -370,7 +299,6 @@ def test_other_namespaces_do_not_wait_while_a_refused_pod_is_tried_again(
         assert api.released_pods() == ["first"]
         # The first was never set aside.
         assert replica.metric("queue_releases_total", result="refused") is None
-        assert replica.metric("queue_pods", state="released") == 1
 
 
 def test_the_members_of_a_pod_group_are_released_though_none_is_bound(
@@ -387,16 +315,26 @@ def test_the_members_of_a_pod_group_are_released_though_none_is_bound(
         for name in names:
             api.bind_pod(name)
         clock.pass_s(1)
-        assert api.released_pods() == ["alone"]
     assert patched(api) == [*names, "alone"]
 
 
+class Holds:
+    """Holds each pod for a minute."""
+
+    name = "Holds"
+
+    def permit(self, *_: Any) -> tuple[Status, float]:
+        return Status.wait(), 60.0
+
+
 def test_a_pod_that_permit_holds_leaves_the_window(
-    api: ScriptedApi, queue: Queue, clock: SkippingTime
+    api: ScriptedApi, kubeconfig: Path, clock: SkippingTime
 ) -> None:
     api.put_node("n1")
     first, second, _ = gate_pods(api, 3)
-    with queue(permit=True, **PATIENT) as replica:
+    tree = queue_configuration(kubeconfig, **PATIENT)
+    tree["profiles"][0]["plugins"]["permit"] = {"enabled": [{"name": "Holds"}]}
+    with running(tree, {"Holds": Holds}) as replica:
         clock.until(api.released_pods)
         errors = replica.bind_beside(api.pods[first], "n1")
         clock.pass_s(30)

@@ -1,33 +1,31 @@
 """A whole kubextend on an API: metrics, held pods, marks for autoscalers, new credentials."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from click.testing import CliRunner
-from tests.doors.kube_api import Running, configuration, refusing, running, write_kubeconfig
+from tests.doors.kube_api import (
+    Running,
+    ScriptedApi,
+    SkippingTime,
+    configuration,
+    running,
+    write_kubeconfig,
+)
+from tests.doors.scripted_requests import refusing
 
+from kubextend import core
 from kubextend.cli import main
 from kubextend.errors import ConfigError
 from kubextend.framework import Handle, Status
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.doors.kube_api import ScriptedApi, SkippingTime
-
-    from kubextend import core
-
 RESOURCES = ("nodes", "pods", "pods?status.phase=Succeeded")
 GANG = {"plugins": {"multiPoint": {"enabled": [{"name": "Coscheduling"}]}}}
-HOLDS = {
-    "plugins": {
-        "filter": {"enabled": [{"name": "Holds"}]},
-        "permit": {"enabled": [{"name": "Holds"}]},
-    }
-}
+HOLDS = {"plugins": {point: {"enabled": [{"name": "Holds"}]} for point in ("filter", "permit")}}
 
 
 class Holds:
@@ -48,6 +46,23 @@ class Holds:
         return Status.wait(), 600.0
 
 
+Ready = Callable[..., AbstractContextManager[Running]]
+
+
+@pytest.fixture
+def ready(api: ScriptedApi, kubeconfig: Path, clock: SkippingTime) -> Ready:
+    """Run a kubextend with the plugin ``Holds`` and a pod ``web``, and wait until it is ready."""
+
+    @contextmanager
+    def run(**sections: Any) -> Iterator[Running]:
+        api.put_pod("web", "uid-web")
+        with running(configuration(kubeconfig, HOLDS, **sections), {"Holds": Holds}) as replica:
+            clock.until(lambda: replica.ready()[0] == 200)
+            yield replica
+
+    return run
+
+
 def test_lists_watches_events_and_failures_of_all_watches_are_counted(
     api: ScriptedApi, kubeconfig: Path, clock: SkippingTime
 ) -> None:
@@ -55,19 +70,17 @@ def test_lists_watches_events_and_failures_of_all_watches_are_counted(
     api.put_pod("a", "uid-a")
     api.fail("list", refusing(500, "InternalError"))
     replica = Running(configuration(kubeconfig, GANG))
-    for resource in RESOURCES:
-        assert replica.metric("reflector_synced", resource=resource) == 0
-        assert replica.metric("reflector_age_seconds", resource=resource) is None
-    replica.start()
-    clock.pass_s(10)
-    api.put_pod("b", "uid-b")
-    api.put_pod("c", "uid-c")
-    clock.settle()
 
     def every(name: str) -> list[float]:
         found = [replica.metric(f"reflector_{name}", resource=each) for each in RESOURCES]
         return [each for each in found if each is not None]
 
+    assert (every("synced"), every("age_seconds")) == ([0, 0, 0], [])
+    replica.start()
+    clock.pass_s(10)
+    api.put_pod("b", "uid-b")
+    api.put_pod("c", "uid-c")
+    clock.settle()
     assert replica.metric("reflector_events_total", resource="pods") == 2
     # The list that failed was that of the first one to ask.
     assert sorted(every("lists_total")) == [1, 1, 2]
@@ -90,12 +103,10 @@ def test_without_an_api_there_is_nothing_to_tell_of_it() -> None:
 
 
 def test_a_pod_that_every_node_was_refused_to_is_woken_when_a_node_changes(
-    api: ScriptedApi, kubeconfig: Path, clock: SkippingTime
+    api: ScriptedApi, ready: Ready, clock: SkippingTime
 ) -> None:
     api.put_node("n1")
-    api.put_pod("web", "uid-web")
-    with running(configuration(kubeconfig, HOLDS), {"Holds": Holds}) as replica:
-        clock.until(lambda: replica.ready()[0] == 200)
+    with ready() as replica:
         assert replica.filter(api.pods["web"], "n1")["FailedNodes"] == {"n1": "no zone"}
         clock.pass_s(1)
         api.put_node("n1", zone="a")
@@ -106,12 +117,10 @@ def test_a_pod_that_every_node_was_refused_to_is_woken_when_a_node_changes(
 
 
 def test_a_held_pod_has_an_event_and_is_sent_back_when_it_is_deleted(
-    api: ScriptedApi, kubeconfig: Path, clock: SkippingTime
+    api: ScriptedApi, ready: Ready, clock: SkippingTime
 ) -> None:
     api.put_node("n1", zone="a")
-    api.put_pod("web", "uid-web")
-    with running(configuration(kubeconfig, HOLDS), {"Holds": Holds}) as replica:
-        clock.until(lambda: replica.ready()[0] == 200)
+    with ready() as replica:
         errors = replica.bind_beside(api.pods["web"], "n1")
         clock.pass_s(2)
         assert replica.metric("waiting_pods") == 1
@@ -138,17 +147,10 @@ def test_a_held_pod_has_an_event_and_is_sent_back_when_it_is_deleted(
     ],
 )
 def test_held_pods_are_marked_where_the_configuration_names_an_autoscaler(
-    api: ScriptedApi,
-    kubeconfig: Path,
-    clock: SkippingTime,
-    autoscaler: dict[str, Any],
-    marked: bool,
+    api: ScriptedApi, ready: Ready, clock: SkippingTime, autoscaler: Any, marked: bool
 ) -> None:
     api.put_node("n1", zone="a")
-    api.put_pod("web", "uid-web")
-    tree = configuration(kubeconfig, HOLDS, autoscaler=autoscaler)
-    with running(tree, {"Holds": Holds}) as replica:
-        clock.until(lambda: replica.ready()[0] == 200)
+    with ready(autoscaler=autoscaler) as replica:
         replica.bind_beside(api.pods["web"], "n1")
         clock.pass_s(5)
         reasons = [body["status"]["conditions"][0]["reason"] for body in api.bodies("patch")]
@@ -170,17 +172,18 @@ def test_an_autoscaler_that_is_unknown_is_an_error_and_one_without_held_pods_has
 
 
 def test_a_plugin_that_asks_for_the_client_has_the_one_with_the_new_credentials(
-    api: ScriptedApi, kubeconfig: Path, clock: SkippingTime
+    api: ScriptedApi, ready: Ready, kubeconfig: Path, clock: SkippingTime
 ) -> None:
     Holds.handles.clear()
-    with running(configuration(kubeconfig, HOLDS), {"Holds": Holds}) as replica:
-        clock.until(lambda: replica.ready()[0] == 200)
+    with ready():
         (handle,) = Holds.handles
-        key = handle.kubernetes_client.configuration.api_key
-        assert json.dumps(key) == '{"BearerToken": "Bearer a-token"}'
+
+        def token() -> str:
+            return str(handle.kubernetes_client.configuration.api_key["BearerToken"])
+
+        assert token() == "Bearer a-token"
         api.token = "the-next-token"
         write_kubeconfig(kubeconfig, api.url, "the-next-token")
         api.end_watches()
         clock.pass_s(10)
-        key = handle.kubernetes_client.configuration.api_key
-        assert json.dumps(key) == '{"BearerToken": "Bearer the-next-token"}'
+        assert token() == "Bearer the-next-token"

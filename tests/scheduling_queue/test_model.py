@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -34,15 +35,8 @@ class Fact:
 
     Attributes:
         arrived: its turn among equals.
-        group: its pod group; empty: it has none.
-        gated: whether it has our gate.
-        other_gate: whether it has another one.
-        held: whether its PreEnqueue plugin holds it back.
-        verdict: what kube-scheduler said.
-        releasing: whether its gate is being taken off.
         tried: whether the queue ever had its gate taken off.
         aside_s: until when it is set aside.
-        refusals: how often it was set aside.
         free: whether the queue knows that it has no gate.
         waited_for: whether it is free and the window waits for it.
     """
@@ -83,25 +77,13 @@ class Fact:
         )
 
     @property
-    def key(self) -> tuple[int, int, int, int]:
-        return (
-            -(self.priority or 0),
-            -CLASSES.index(self.qos),
-            self.second,
-            self.arrived,
-        )
+    def key(self) -> tuple[int, ...]:
+        return -(self.priority or 0), -CLASSES.index(self.qos), self.second, self.arrived
 
 
 @dataclass
 class Place:
-    """A place in the window.
-
-    Attributes:
-        entered_s: since when it is taken.
-        until_s: when it is given up at the latest.
-        is_released: whether a first gate is gone.
-        is_tried: whether kube-scheduler found no node for one of its pods.
-    """
+    """A place in the window, which is given up at ``until_s`` at the latest."""
 
     entered_s: float
     until_s: float
@@ -232,47 +214,33 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(
         name=NAMES,
-        priority=PRIORITIES,
-        qos=st.sampled_from(CLASSES),
-        second=st.integers(0, 3),
+        sorted_by=st.tuples(PRIORITIES, st.sampled_from(CLASSES), st.integers(0, 3)),
         group=GROUPS,
         kept_back=st.tuples(st.booleans(), st.booleans()),
     )
-    def create(
-        self,
-        name: str,
-        priority: int | None,
-        qos: str,
-        second: int,
-        group: str,
-        kept_back: tuple[bool, bool],
-    ) -> None:
+    def create(self, name: str, sorted_by: Any, group: str, kept_back: tuple[bool, bool]) -> None:
         if name not in self.facts:
             self.arrivals += 1
-            fact = Fact(name, self.arrivals, priority, qos, second, group)
+            fact = self.facts[name] = Fact(name, self.arrivals, *sorted_by, group)
             fact.other_gate, fact.held = kept_back
-            self.facts[name] = fact
             self.show(fact)
 
     @rule(data=st.data(), priority=PRIORITIES)
     def change_before_it_is_released(self, data: st.DataObject, priority: int | None) -> None:
-        fact = self.named(data, lambda fact: fact.gated and not fact.releasing)
-        if fact:
+        if fact := self.named(data, lambda fact: fact.gated and not fact.releasing):
             fact.priority = priority
             fact.held = not fact.held
             self.show(fact)
 
     @rule(data=st.data())
     def others_take_their_gate_off(self, data: st.DataObject) -> None:
-        fact = self.named(data, lambda fact: fact.gated and fact.other_gate)
-        if fact:
+        if fact := self.named(data, lambda fact: fact.gated and fact.other_gate):
             fact.other_gate = False
             self.show(fact)
 
     @rule(data=st.data())
     def somebody_takes_our_gate_off(self, data: st.DataObject) -> None:
-        fact = self.named(data, lambda fact: fact.gated and not fact.other_gate)
-        if fact:
+        if fact := self.named(data, lambda fact: fact.gated and not fact.other_gate):
             fact.gated = False
             self.show(fact)
 
@@ -288,8 +256,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), seen=st.booleans())
     def the_patch_succeeds(self, data: st.DataObject, seen: bool) -> None:
-        fact = self.named(data, lambda fact: fact.gated and fact.tried and not fact.other_gate)
-        if fact:
+        if fact := self.named(data, lambda fact: fact.gated and fact.tried and not fact.other_gate):
             stale = replace(fact).made()
             fact.gated = False
             self.let_go(fact)
@@ -300,36 +267,31 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def the_patch_is_not_made(self, data: st.DataObject) -> None:
-        fact = self.named(data, lambda fact: fact.releasing)
-        if fact:
+        if fact := self.named(data, lambda fact: fact.releasing):
             self.leave(fact)
             self.queue.unsent(fact.name)
 
     @rule(data=st.data())
     def the_patch_is_refused(self, data: st.DataObject) -> None:
-        fact = self.named(data, lambda fact: fact.releasing)
-        if fact:
+        if fact := self.named(data, lambda fact: fact.releasing):
             self.set_aside(fact)
             self.queue.refused(fact.name)
 
     @rule(data=st.data())
     def permit_holds_it(self, data: st.DataObject) -> None:
-        fact = self.named(data, lambda fact: fact.free)
-        if fact:
+        if fact := self.named(data, lambda fact: fact.free):
             self.leave(fact)
             self.queue.permit_holds(fact.name)
 
     @rule(data=st.data(), verdict=st.sampled_from(["Unschedulable", "SchedulerError"]))
     def kube_scheduler_finds_no_node(self, data: st.DataObject, verdict: str) -> None:
-        fact = self.named(data, lambda fact: fact.free)
-        if fact:
+        if fact := self.named(data, lambda fact: fact.free):
             fact.verdict = verdict
             self.show(fact)
 
     @rule(data=st.data(), deleted=st.booleans())
     def it_is_bound_or_deleted(self, data: st.DataObject, deleted: bool) -> None:
-        fact = self.named(data, lambda fact: deleted or fact.free)
-        if fact:
+        if fact := self.named(data, lambda fact: deleted or fact.free):
             self.leave(fact)
             del self.facts[fact.name]
             self.queue.gone(fact.name)

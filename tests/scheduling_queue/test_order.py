@@ -14,18 +14,24 @@ BOTH = pytest.mark.parametrize("strategy", Strategy)
 
 
 @BOTH
-def test_pods_are_released_in_order_one_after_the_other(strategy: Strategy) -> None:
-    queue = Queue(strategy)
+@pytest.mark.parametrize("window", [1, 3])
+def test_pods_are_released_in_order_as_the_window_has_room(strategy: Strategy, window: int) -> None:
+    queue = Queue(strategy, window)
     queue.show(
-        pod("late", second=3),
+        pod("sure", second=3),
         pod("poor", priority=-1),
         pod("early", second=1),
         pod("rich", priority=5, second=9),
     )
-    for name in ("rich", "early", "late", "poor"):
-        assert queue.release() == [name]
+    # A waiting pod that changes is sorted again.
+    queue.show(pod("sure", second=3, qos="Guaranteed"))
+    order = ["rich", "sure", "early", "poor"]
+    assert queue.release() == order[:window]
+    for gone, next_one in zip(order, order[window:], strict=False):
         assert queue.due() == []
-        queue.gone(name)
+        queue.gone(gone)
+        assert queue.release() == [next_one]
+    queue.gone(*order)
     assert queue.due() == []
 
 
@@ -36,23 +42,6 @@ def test_equal_pods_go_by_arrival_and_those_of_a_list_by_age_and_name() -> None:
     queue = Queue(window=4, plugin=PrioritySort())
     queue.list(pod("b"), pod("d", second=-1), pod("c"), pod("a"))
     assert queue.due() == ["d", "a", "b", "c"]
-
-
-def test_a_waiting_pod_that_changes_is_sorted_again() -> None:
-    queue = Queue()
-    queue.show(pod("a"), pod("b", second=1))
-    queue.show(pod("b", second=1, qos="Guaranteed"))
-    assert queue.due() == ["b"]
-
-
-def test_as_many_are_released_as_the_window_has_room_for() -> None:
-    queue = Queue(window=3)
-    queue.show(*(pod(f"p{number}", second=number) for number in range(6)))
-    assert queue.release() == ["p0", "p1", "p2"]
-    queue.gone("p1")
-    assert queue.release() == ["p3"]
-    queue.gone("p0", "p2")
-    assert queue.release() == ["p4", "p5"]
 
 
 ENDS: dict[str, Callable[[Queue], None]] = {

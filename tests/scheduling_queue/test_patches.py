@@ -1,5 +1,7 @@
 """The answers to patches, late views of pods, restarts, and other replicas."""
 
+from typing import Any
+
 import pytest
 from tests.doors.queue_stories import Queue, Strategy, pod, released
 
@@ -46,9 +48,15 @@ def test_no_pod_holds_up_the_next_while_its_gate_cannot_be_removed(strategy: Str
     assert queue.shown()[-1] == (None, "a", "set_aside", why)
 
 
-def test_an_answer_that_comes_after_the_pod_was_set_aside_counts() -> None:
-    queue = Queue()
+def queue_of_three(**settings: Any) -> Queue:
+    """Return a queue of the pods ``a``, ``b`` and ``c``."""
+    queue = Queue(**settings)
     queue.show(pod("a"), pod("b", second=1), pod("c", second=2))
+    return queue
+
+
+def test_an_answer_that_comes_after_the_pod_was_set_aside_counts() -> None:
+    queue = queue_of_three()
     assert queue.due() == ["a"]
     queue.clock.pass_s(60)
     assert queue.release() == ["b"]
@@ -59,13 +67,11 @@ def test_an_answer_that_comes_after_the_pod_was_set_aside_counts() -> None:
 
 
 def test_a_pod_whose_patch_was_not_sent_keeps_its_turn() -> None:
-    queue = Queue()
-    queue.show(pod("a"), pod("b", second=1))
-    assert queue.due() == ["a"]
-    queue.unsent("a")
-    assert queue.state("a") == "ready"
-    assert queue.due() == ["a"]
-    queue.unsent("a")
+    queue = queue_of_three()
+    for _ in range(2):
+        assert queue.due() == ["a"]
+        queue.unsent("a")
+        assert queue.state("a") == "ready"
     # The patch was sent after all.
     queue.show(released("a"))
     assert queue.state("a") == "released"
@@ -73,21 +79,19 @@ def test_a_pod_whose_patch_was_not_sent_keeps_its_turn() -> None:
 
 
 def test_a_late_view_of_a_released_pod_does_not_release_it_again() -> None:
-    queue = Queue(BEST_EFFORT)
+    queue = Queue()
     queue.show(pod("a"))
     assert queue.release() == ["a"]
-    queue.show(pod("a", labels={"changed": "meanwhile"}))
-    assert queue.state("a") == "released"
-    queue.clock.pass_s(100)
-    assert queue.due() == []
-    queue.show(pod("a", labels={"changed": "again"}))
-    assert queue.due() == []
-    assert queue.state("a") == ""
+    for seconds, state in ((0, "released"), (100, "")):
+        queue.clock.pass_s(seconds)
+        assert queue.due() == []
+        queue.show(pod("a", labels={"changed": f"after {seconds} s"}))
+        assert queue.due() == []
+        assert queue.state("a") == state
 
 
 def test_the_watch_may_be_ahead_of_the_answer_to_the_patch() -> None:
-    queue = Queue()
-    queue.show(pod("a"), pod("b", second=1), pod("c", second=2))
+    queue = queue_of_three()
     assert queue.due() == ["a"]
     assert queue.state("a") == "releasing"
     queue.show(released("a"))
@@ -118,7 +122,7 @@ def test_after_a_restart_the_queue_waits_for_what_was_released_before(
     strategy: Strategy, reason: str, generation: int, waits: bool
 ) -> None:
     queue = Queue(strategy)
-    queue.list(pod("b", second=1), pod("a", gates=(), reason=reason, generation=generation))
+    queue.list(pod("b", second=1), released("a", reason, generation=generation))
     assert queue.due() == ([] if waits else ["b"])
     queue.clock.pass_s(60)
     assert queue.due() == (["b"] if waits else [])
@@ -134,8 +138,7 @@ def test_after_a_restart_the_queue_waits_for_no_more_pods_than_the_window_has_pl
 
 
 def test_a_list_forgets_what_it_does_not_hold_and_keeps_what_was_known() -> None:
-    queue = Queue(window=2)
-    queue.show(pod("a"), pod("b", second=1), pod("c", second=2))
+    queue = queue_of_three(window=2)
     assert queue.release() == ["a", "b"]
     queue.clock.pass_s(30)
     queue.list(released("b"), pod("c", second=2), pod("d", second=3))
@@ -145,8 +148,7 @@ def test_a_list_forgets_what_it_does_not_hold_and_keeps_what_was_known() -> None
 
 
 def test_a_replica_that_does_not_lead_counts_what_the_leader_releases() -> None:
-    queue = Queue(leads=False)
-    queue.show(pod("a"), pod("b", second=1), pod("c", second=2))
+    queue = queue_of_three(leads=False)
     queue.show(released("a"))
     assert queue.state("a") == "released"
     queue.show(released("b", second=1))

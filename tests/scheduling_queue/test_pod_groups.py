@@ -3,17 +3,11 @@
 Source: kube-scheduler 1.37 tries no member of a group while one member has a scheduling gate.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.doors.queue_stories import (
-    GATE,
-    NEXT_NAMESPACE_S,
-    Queue,
-    Strategy,
-    pod,
-    released,
-)
+from tests.doors.queue_stories import GATE, NEXT_NAMESPACE_S, Queue, Strategy, pod, released
 
 from kubextend import core
 from kubextend.plugins import PrioritySort
@@ -29,6 +23,13 @@ def members(count: int, group: str = "g", first: int = 0, **fields: Any) -> list
 
 def made(**settings: Any) -> Queue:
     return Queue(plugin=PrioritySort(), **settings)
+
+
+def two_and_one(**settings: Any) -> Queue:
+    """Return a queue of the group ``g`` of two, and a lone pod behind it."""
+    queue = made(**settings)
+    queue.show(*members(2), pod("lone", second=1))
+    return queue
 
 
 @BOTH
@@ -61,16 +62,14 @@ def test_groups_of_one_name_in_two_namespaces_are_two() -> None:
     assert queue.release_all() == ["g0", "g1"]
 
 
-def test_a_group_has_no_more_patches_under_way_than_the_window_has_places() -> None:
+def test_a_group_has_as_many_patches_under_way_as_the_window_has_places() -> None:
     queue = made(window=2)
     queue.show(*members(9), *members(9, "h", second=1))
     assert queue.due() == ["g0", "h0", "g1", "h1"]
     assert queue.due() == []
     queue.patched("h1")
     assert queue.due() == ["h2"]
-
-
-def test_a_pod_that_takes_a_free_place_goes_before_the_members_of_a_large_group() -> None:
+    # A pod that takes a free place goes before the members of a large group.
     queue = made(window=2)
     queue.show(*members(9))
     assert queue.due() == ["g0", "g1"]
@@ -79,9 +78,23 @@ def test_a_pod_that_takes_a_free_place_goes_before_the_members_of_a_large_group(
     assert queue.due() == ["lone", "g2"]
 
 
+@pytest.mark.parametrize("verdict", ["SchedulingGated", "Unschedulable"])
+def test_no_patch_of_a_group_and_no_wait_for_it_takes_longer_than_max_hold(verdict: str) -> None:
+    queue = two_and_one(strategy=Strategy.STRICT_FIFO)
+    assert queue.due() == ["g0"]
+    queue.clock.pass_s(59.0)
+    queue.patched("g0")
+    assert queue.release() == ["g1"]
+    queue.show(*(released(name, verdict, group="g") for name in ("g0", "g1")))
+    assert queue.next_look_s() == 60.0
+    queue.clock.pass_s(59.9)
+    assert queue.due() == []
+    queue.clock.pass_s(0.1)
+    assert queue.due() == ["lone"]
+
+
 def test_a_late_member_goes_with_its_group_or_waits_once_the_group_is_placed() -> None:
-    queue = made()
-    queue.show(*members(2), pod("lone", second=1))
+    queue = two_and_one()
     assert queue.release_all() == ["g0", "g1"]
     queue.show(pod("g2", group="g", second=9))
     assert queue.next_look_s() == 0.0
@@ -113,8 +126,8 @@ def test_members_that_come_without_end_do_not_prolong_the_time_of_their_group(
     assert queue.counts()["released"] == 1
 
 
-@pytest.mark.parametrize("seen", ["by an answer", "by the watch"])
-def test_a_gate_that_is_removed_late_gives_a_group_no_new_place(seen: str) -> None:
+@pytest.mark.parametrize("seen_by_the_watch", [False, True])
+def test_a_gate_that_is_removed_late_gives_a_group_no_new_place(seen_by_the_watch: bool) -> None:
     queue = made()
     queue.show(*members(3), pod("lone", second=1))
     assert queue.release() == ["g0"]
@@ -123,66 +136,34 @@ def test_a_gate_that_is_removed_late_gives_a_group_no_new_place(seen: str) -> No
     assert queue.release() == ["g2"]
     queue.gone("g2")
     assert queue.state("g1") == "set_aside"
-    if seen == "by an answer":
-        queue.patched("g1")
-    else:
+    if seen_by_the_watch:
         queue.show(released("g1", group="g"))
+    else:
+        queue.patched("g1")
     assert queue.release() == ["lone"]
     queue.show(pod("g3", group="g"))
     assert queue.due() == []
 
 
-def test_no_patch_of_a_group_and_no_wait_for_it_takes_longer_than_max_hold() -> None:
-    queue = made()
-    queue.show(*members(2), pod("lone", second=1))
-    assert queue.due() == ["g0"]
-    queue.clock.pass_s(59.0)
-    queue.patched("g0")
-    assert queue.release() == ["g1"]
-    assert queue.next_look_s() == 60.0
-    queue.clock.pass_s(60.0)
-    assert queue.due() == ["lone"]
-    queue = made()
-    queue.show(*members(1), pod("lone", second=1))
-    assert queue.due() == ["g0"]
-    queue.clock.pass_s(60.0)
-    assert queue.due() == ["lone"]
-    assert queue.why("g0") == "its gate could not be removed within maxHold"
+ENDS: dict[str, Callable[[Queue], None]] = {
+    "bound": lambda queue: queue.gone("g1"),
+    "rejected": lambda queue: queue.show(released("g1", "Unschedulable", group="g")),
+    "held in Permit": lambda queue: queue.permit_holds("g1"),
+    "refused": lambda queue: queue.refused("g1"),
+    "not sent": lambda queue: queue.unsent("g1"),
+}
 
 
-@pytest.mark.parametrize("end", ["bound", "rejected", "held in Permit", "refused", "not sent"])
+@pytest.mark.parametrize("end", ENDS)
 def test_a_group_gives_up_its_place_with_its_last_member(end: str) -> None:
-    queue = made()
-    queue.show(*members(2), pod("lone", second=1))
+    queue = two_and_one()
     assert queue.release() == ["g0"]
     assert queue.due() == ["g1"]
     queue.gone("g0")
     assert queue.due() == []
-    if end == "bound":
-        queue.patched("g1")
-        queue.gone("g1")
-    elif end == "rejected":
-        queue.show(released("g1", "Unschedulable", group="g"))
-    elif end == "held in Permit":
-        queue.permit_holds("g1")
-    elif end == "refused":
-        queue.refused("g1")
-    else:
-        queue.unsent("g1")
+    ENDS[end](queue)
     # Without a patch, it has its old turn.
     assert queue.due() == (["g1"] if end == "not sent" else ["lone"])
-
-
-def test_with_strict_fifo_the_queue_waits_for_a_group_that_finds_no_node() -> None:
-    queue = made(strategy=Strategy.STRICT_FIFO)
-    queue.show(*members(2), pod("lone", second=2))
-    assert queue.release_all() == ["g0", "g1"]
-    queue.show(*(released(name, "Unschedulable", group="g") for name in ("g0", "g1")))
-    assert queue.next_look_s() == 60.0
-    queue.clock.pass_s(59.9)
-    assert queue.due() == []
-    queue.clock.pass_s(0.1)
-    assert queue.due() == ["lone"]
 
 
 def test_a_held_member_follows_its_group_once_it_may() -> None:
@@ -223,18 +204,11 @@ def test_after_a_start_a_group_counts_as_one(by_namespace: bool) -> None:
 def test_the_queue_shows_the_members_of_a_group_together() -> None:
     queue = made()
     queue.show(*members(2), *members(2, "h", second=1), pod("lone"))
-    shown = [(place, name, why) for place, name, _, why in queue.shown()]
-    assert shown == [
-        (1, "g0", "is next"),
-        (2, "g1", "is next"),
-        (3, "lone", "is next"),
-        (4, "h0", "is next"),
-        (5, "h1", "is next"),
-    ]
+    assert list(queue.positions()) == ["g0", "g1", "lone", "h0", "h1"]
+    assert queue.why("h1") == "is next"
     assert queue.due() == ["g0"]
     queue.patched("g0")
-    shown = [(place, name, why) for place, name, _, why in queue.shown()]
-    assert shown == [
+    assert [(place, name, why) for place, name, _, why in queue.shown()] == [
         (None, "g0", "released; kube-scheduler has not placed it yet"),
         (None, "g1", "follows released pods of pod group default/g"),
         (1, "lone", "waits for pod group default/g"),

@@ -1,23 +1,15 @@
 """Replicas of kubextend at the Kubernetes API: their Lease, their threads, their plugins."""
 
-from __future__ import annotations
-
 import random
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from tests.doors.kube_api import lost_request, running
+from tests.doors.kube_api import Request, ScriptedApi, SkippingTime, lost_request, running
 from tests.doors.queue_stories import GATE, alive, queue_configuration
 
 from kubextend import Status, core
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.doors.kube_api import Request, ScriptedApi, SkippingTime
-
-PODS = 300
 LAPSE_EVERY_S, LONGEST_LAPSE_S = 20.0, 14.0
 
 
@@ -26,14 +18,14 @@ def patched(api: ScriptedApi) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_no_pod_is_lost_or_stuck_while_the_lease_lapses_and_comes_back(
     api: ScriptedApi, clock: SkippingTime, kubeconfig: Path, seed: int
 ) -> None:
     rng = random.Random(seed)
-    names = [f"p{number:03}" for number in range(PODS)]
+    names = [f"p{number:03}" for number in range(200)]
     for number, name in enumerate(names):
-        api.put_gated_pod(name, [GATE], priority=PODS - number)
+        api.put_gated_pod(name, [GATE], priority=-number)
     lapses = 0
     away_s = (0.0, 0.0)
 
@@ -43,7 +35,7 @@ def test_no_pod_is_lost_or_stuck_while_the_lease_lapses_and_comes_back(
     api.fail("lease", *[lapse] * 100_000)
     bound: list[str] = []
     with running(queue_configuration(kubeconfig)):
-        while len(bound) < PODS:
+        while len(bound) < len(names):
             if clock.now_s > away_s[1] + LAPSE_EVERY_S:
                 begins_s = clock.now_s + rng.uniform(0.0, 6.0)
                 away_s = begins_s, begins_s + rng.uniform(10.0, LONGEST_LAPSE_S)
@@ -54,10 +46,9 @@ def test_no_pod_is_lost_or_stuck_while_the_lease_lapses_and_comes_back(
             clock.pass_s(rng.uniform(0.0, 3.0))
             api.bind_pod(name)
             bound.append(name)
-    assert lapses >= 8
+    assert lapses >= 5
     # A pod is released once, in its turn; kube-scheduler has one of them at a time.
-    assert bound == names
-    assert patched(api) == names
+    assert bound == patched(api) == names
 
 
 class Closed:
