@@ -44,47 +44,45 @@ def test_equal_pods_go_by_arrival_and_those_of_a_list_by_age_and_name() -> None:
     assert queue.due() == ["d", "a", "b", "c"]
 
 
+def after_a(strategy: Strategy) -> Queue:
+    """Return a queue of the pods ``a`` and ``b``, of which the first is released."""
+    queue = Queue(strategy)
+    queue.show(pod("a"), pod("b", second=1))
+    assert queue.release() == ["a"]
+    return queue
+
+
 ENDS: dict[str, Callable[[Queue], None]] = {
     "bound": lambda queue: queue.gone("a"),
-    "bound, as a watch of all pods shows it": lambda queue: queue.show(
-        released("a", reason="", node="n1")
-    ),
+    "shown as bound": lambda queue: queue.show(released("a", reason="", node="n1")),
     "being deleted": lambda queue: queue.show(released("a", deleted=True)),
     "held in Permit": lambda queue: queue.permit_holds("a"),
 }
 
 
 @BOTH
-@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+@pytest.mark.parametrize("end", ENDS)
 def test_the_next_is_released_once_the_last_is_bound_deleted_or_held_in_permit(
-    strategy: Strategy, end: Callable[[Queue], None]
+    strategy: Strategy, end: str
 ) -> None:
-    queue = Queue(strategy)
-    queue.show(pod("a"), pod("b", second=1))
-    assert queue.release() == ["a"]
+    queue = after_a(strategy)
     queue.show(released("a"))
     assert queue.due() == []
-    end(queue)
+    ENDS[end](queue)
     assert queue.due() == ["b"]
 
 
 @pytest.mark.parametrize("reason", ["Unschedulable", "SchedulerError"])
-@pytest.mark.parametrize(("strategy", "next_ones"), [(STRICT, []), (BEST_EFFORT, ["b"])])
-def test_an_unschedulable_pod_holds_up_the_next_only_under_strict_fifo(
-    reason: str, strategy: Strategy, next_ones: list[str]
-) -> None:
-    queue = Queue(strategy)
-    queue.show(pod("a"), pod("b", second=1))
-    assert queue.release() == ["a"]
-    queue.show(released("a", reason))
-    assert queue.due() == next_ones
+def test_an_unschedulable_pod_holds_up_the_next_only_under_strict_fifo(reason: str) -> None:
+    for strategy, next_ones in ((STRICT, []), (BEST_EFFORT, ["b"])):
+        queue = after_a(strategy)
+        queue.show(released("a", reason))
+        assert queue.due() == next_ones
 
 
 @BOTH
 def test_no_released_pod_holds_up_the_next_for_longer_than_max_hold(strategy: Strategy) -> None:
-    queue = Queue(strategy)
-    queue.show(pod("a"), pod("b", second=1))
-    assert queue.release() == ["a"]
+    queue = after_a(strategy)
     assert queue.next_look_s() == 60.0
     queue.clock.pass_s(59.9)
     assert queue.due() == []
