@@ -170,10 +170,10 @@ def test_a_namespace_with_a_hundred_unschedulable_pods_gets_one_more_each_max_ho
     assert queue.next_look_s() == 60.0
     assert "a1" not in queue.positions()
     assert queue.why("a1") == "waits because kube-scheduler cannot place 100 pods of its namespace"
-    for name in ("a1", "a2"):
+    for name, seconds in (("a1", 0.5), ("a2", 2)):
         queue.clock.pass_s(59.5)
         assert queue.due() == []
-        queue.clock.pass_s(0.5)
+        queue.clock.pass_s(seconds)
         assert queue.release() == [name]
         queue.show(released(name, "Unschedulable", namespace="a"))
 
