@@ -8,7 +8,7 @@ from tests.doors.stories import Plugin, Said, configuration, unlabelled
 from tests.doors.wire import raises
 
 from kubextend import core, testing
-from kubextend.framework import Code, PreFilterResult, Rejection, Status
+from kubextend.framework import PreFilterResult, Rejection, Status
 
 POD = testing.pod_manifest("p")
 XYZ = ["x", "y", "z"]
@@ -89,14 +89,6 @@ def test_a_plugin_whose_pre_filter_failed_and_may_be_ignored_filters_nothing() -
     assert calls == []
 
 
-def test_the_first_filter_that_rejects_a_node_gives_its_status() -> None:
-    first = Said("A", [], filter_nodes=rejecting("x", status=FIRST))
-    second = Said("B", [], filter_nodes=rejecting("x", "y", status=NEVER))
-    result = testing.Cluster(first, second, nodes=XYZ).filter(POD)
-    assert (result.kept, result.unresolvable) == (("z",), {"y"})
-    assert result.rejected == {"x": "first", "y": "never"}
-
-
 @pytest.mark.parametrize("answer", [None, Status.success(), NO, NEVER, Status.pending("later")])
 def test_a_filter_of_one_node_may_answer_each_of_these(answer: Status | None) -> None:
     result = testing.run_filter(Plugin(filter=lambda *_: answer), POD, ["x", "y"])
@@ -151,13 +143,6 @@ def test_post_filter_runs_until_one_has_an_answer(first: Any, second: Any, calle
     assert diary == [f"{name}.post_filter" for name in called]
 
 
-def test_a_pre_score_that_skips_takes_its_score_out() -> None:
-    skips = Said("A", [], pre_score=Status.skip(), score_nodes=[1, 2])
-    other = Plugin("B", score_nodes=lambda *_: [30, 40])
-    cluster = testing.Cluster(skips, other, nodes=["x", "y"], weights={"A": 10, "B": 10})
-    assert cluster.prioritize(POD) == {"x": 30, "y": 40}
-
-
 @pytest.mark.parametrize(
     ("scores", "normalized", "expected"),
     [
@@ -179,15 +164,6 @@ def test_scores_are_checked_after_normalize(scores: Any, normalized: Any, expect
             raise cluster.failures[0]
     else:
         assert list(points.values()) == expected
-
-
-@pytest.mark.parametrize("raised", [ValueError("x"), SystemExit(3), BaseException("y")])
-@pytest.mark.parametrize("point", ["pre_filter", "filter_nodes", "filter"])
-def test_what_a_plugin_raises_is_its_own_failure(raised: BaseException, point: str) -> None:
-    cluster = testing.Cluster(Said("A", [], **{point: raised}))
-    assert 'plugin "A" failed' in cluster.filter(POD).error
-    [failure] = cluster.failures
-    assert type(raised).__name__ in str(failure)
 
 
 def test_a_pod_that_is_too_large_to_keep_stops_its_node_and_no_other() -> None:
@@ -223,13 +199,3 @@ def test_statuses_that_differ_in_their_detail_are_one_reason_that_is_logged_once
     (record,) = [each for each in caplog.records if "no room" in each.getMessage()]
     assert record.getMessage() == "pod default/p, 3 nodes: no room (details differ by node)"
     assert vars(record)["uid"] == POD["metadata"]["uid"]
-
-
-def test_an_error_says_which_node_a_filter_cannot_judge() -> None:
-    def down(_state: Any, _pod: Any, node: core.NodeInfo) -> Status | None:
-        return Status(Code.ERROR, "down") if node.name == "y" else None
-
-    cluster = testing.Cluster(Plugin(filter=down), nodes=XYZ)
-    cluster.filter(POD)
-    [failure] = cluster.failures
-    assert (failure.node, failure.pod) == ("y", "default/p")

@@ -43,32 +43,20 @@ def test_a_plugin_that_raises_is_in_the_log_with_its_frames_once_and_then_a_coun
     caplog: Log,
 ) -> None:
     cluster = testing.Cluster(Plugin(filter=raises_for_bad_pods))
-    bad = testing.make_pod("bad", labels={"bad": "yes"})
+    pods = [testing.make_pod(name, uid=name, labels={"bad": "yes"}) for name in ("a", "b")]
     for _ in range(30):
-        assert cluster.schedule(bad).error.endswith("; kubextend's log says how")
+        for bad in pods:
+            assert cluster.schedule(bad).error.endswith("; kubextend's log says how")
         cluster.advance(10)
-    # The calls are 10 s apart, so a line a minute comes with each sixth one after the first.
+    # Each pod is tried every 10 s, so a line a minute comes with each twelfth call.
     first, *later = failures_in(caplog)
     assert "ValueError: bad" in first
     assert frames_of(first) == [__file__, __file__]
     assert len(first.splitlines()) <= 10
     assert all(len(line.splitlines()) == 1 and "ValueError: bad" in line for line in later)
     told = [int(count) for count in re.findall(r"(\d+) times so far", " ".join(later))]
-    assert told == [1 + 6 * minute for minute in (1, 2, 3, 4)]
-    assert len(cluster.failures) == 30
-
-
-def test_pods_that_fail_in_turn_by_the_same_error_share_a_line_a_minute(caplog: Log) -> None:
-    cluster = testing.Cluster(Plugin(filter=raises_for_bad_pods))
-    pods = [testing.make_pod(name, uid=name, labels={"bad": "yes"}) for name in ("a", "b")]
-    for _ in range(20):
-        for pod in pods:
-            cluster.schedule(pod)
-        cluster.advance(5)
-    first, again = failures_in(caplog)
-    assert frames_of(first)
-    assert re.findall(r"(\d+) times so far$", again) == ["25"]
-    assert len(cluster.failures) == 40
+    assert told == [1 + 12 * minute for minute in (1, 2, 3, 4)]
+    assert len(cluster.failures) == 60
 
 
 def test_another_error_another_line_and_another_plugin_have_their_own_frames(caplog: Log) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
+from tests.doors.stories import pod_of
 
 from kubextend import testing
 from kubextend.errors import TruncatedObjectError
@@ -116,8 +117,11 @@ def test_the_replacement_of_a_lost_pod_is_bound_though_other_pods_have_completed
 @pytest.mark.parametrize(("job", "fates"), [("first", "c..f"), ("first", "cccf"), ("", "c..f")])
 def test_another_process_counts_the_completed_pods(plugin: type, job: str, fates: str) -> None:
     pods = zip(gang(job), (PHASES[fate] for fate in fates), strict=True)
+    again = member("again", job)
     with cluster(plugin, [on_a_node(pod, phase) for pod, phase in pods]) as world:
-        assert nodes_of(world, [member("again", job)]) == ["a"]
+        world.add(again)
+        assert world.plugins[0].pre_enqueue(pod_of(again)) is None, "the queue releases the pod"
+        assert nodes_of(world, [again]) == ["a"]
 
 
 @both
@@ -243,16 +247,6 @@ def test_a_group_that_ran_needs_no_room_for_its_completed_pods() -> None:
         world.add(testing.make_pod("other", node_name="a", requests={"cpu": "2"}))
         end(world, "Failed", pods[1])
         assert nodes_of(world, [member("again")]) == ["a"]
-
-
-@both
-def test_the_queue_releases_the_replacement_of_a_crashed_pod(plugin: type) -> None:
-    with cluster(plugin) as world:
-        become(world, ran(world), "cf..")
-        again = testing.make_pod("again", labels=member("again")["metadata"]["labels"])
-        world.add(again)
-        [gangs] = world.plugins
-        assert gangs.pre_enqueue(again) is None
 
 
 class Completed:

@@ -14,33 +14,6 @@ from kubextend.framework import Status
 PASSES = {"filter": lambda *_: None}
 
 
-def test_until_every_plugin_has_started_those_that_have_not_are_named() -> None:
-    plugins = [Plugin(name, start=lambda: None, **PASSES) for name in "AB"]
-    server = Wire(*plugins, Plugin("Plain", **PASSES), nodes=["n"], started=False)
-    assert server.filter(pod()).error == "kubextend is not ready: not started yet: A, B"
-    server.start()
-    assert server.filter(pod()).kept == ["n"]
-
-
-def test_a_start_that_fails_is_repeated_with_a_doubling_pause() -> None:
-    at_s: list[float] = []
-
-    def start() -> None:
-        at_s.append(cluster.now_s - 1000)
-        if len(at_s) < 6:
-            message = f"not yet: {len(at_s)}"
-            raise RuntimeError(message)
-
-    cluster = testing.Cluster(Plugin(start=start, **PASSES), nodes=1)
-    with cluster:
-        cluster.advance(94)
-        assert "P" in cluster.filter(testing.make_pod()).error
-        cluster.advance(1)
-        assert cluster.filter(testing.make_pod("p")).kept
-    assert at_s == [0, 5, 15, 35, 65, 95]
-    assert "RuntimeError: not yet: 1" in str(cluster.failures[0])
-
-
 async def hangs() -> None:
     await asyncio.Event().wait()
 

@@ -76,7 +76,7 @@ class Right:
 
 def test_a_plugin_that_keeps_every_rule_passes() -> None:
     testing.conformance(Right, args={"limit": 1})
-    testing.conformance(Right(Right.Args()))
+    testing.conformance(Right(Right.Args()), cases=6)
 
 
 def broken(name: str = "Broken", **members: Any) -> type:

@@ -40,18 +40,18 @@ PLAIN = testing.node_manifest("plain-0")
 
 def test_conformance_says_which_method_was_never_called_and_takes_what_reaches_it() -> None:
     with pytest.raises(AssertionError) as caught:
-        testing.conformance(Gpus)
+        testing.conformance(Gpus, cases=6)
     reached_by = "pass pods= and nodes= that pass it"
     never = f"was never called: pre_filter rejected every generated pod; {reached_by}"
     assert all(
         f"{method} {never}" in str(caught.value) for method in ("filter", "score", "reserve")
     )
     with pytest.raises(AssertionError) as caught:
-        testing.conformance(Gpus, pods=[TEAM])
+        testing.conformance(Gpus, pods=[TEAM], cases=6)
     never = f"was never called: filter rejected every given pod; {reached_by}"
     assert f"reserve {never}" in str(caught.value)
     assert "- filter" not in str(caught.value)
-    testing.conformance(Gpus, pods=[TEAM], nodes=[PLAIN, GPU])
+    testing.conformance(Gpus, pods=[TEAM], nodes=[PLAIN, GPU], cases=6)
 
 
 def rejecting(why: Callable[..., str]) -> Callable[..., Status]:

@@ -34,13 +34,11 @@ class OnePod:
 
 class OnePodInPreFilter(OnePod):
     def pre_filter(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Status | None:
-        del nodes
         return self.verdict(state, pod)
 
 
 class OnePodInFilter(OnePod):
     def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> Status | None:
-        del node
         return self.verdict(state, pod)
 
 
@@ -238,16 +236,18 @@ def test_a_with_statement_starts_and_stops_the_plugins(kind: type[Works]) -> Non
 
 @pytest.mark.parametrize("kind", [Works, WorksAsync])
 def test_a_start_that_fails_is_repeated_and_nobody_is_asked_meanwhile(kind: type[Works]) -> None:
-    with testing.Cluster(kind(failures=2), nodes=1) as cluster:
-        pod = testing.make_pod()
-        assert "Works" in cluster.schedule(pod).error
-        cluster.advance(5)
-        assert cluster.schedule(pod).error
-        cluster.advance(9)
+    with testing.Cluster(kind(failures=5), nodes=1) as cluster:
+        [plugin], pod = cluster.plugins, testing.make_pod()
+        for starts, pause_s in enumerate((0, 5, 10, 20, 30), start=1):
+            cluster.advance(pause_s)
+            assert "Works" in cluster.schedule(pod).error
+            assert plugin.steps == ["start"] * starts
+        cluster.advance(29)
         assert cluster.schedule(pod).error
         cluster.advance(1)
         assert cluster.schedule(pod).node == "node-0"
-        assert [failure.extension_point for failure in cluster.failures] == ["Start", "Start"]
+    assert [failure.extension_point for failure in cluster.failures] == ["Start"] * 5
+    assert isinstance(cluster.failures[0].__cause__, ConnectionError)
 
 
 PAIR = ("reserve", "unreserve")
