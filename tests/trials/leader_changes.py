@@ -13,7 +13,7 @@ from argparse import Namespace
 from collections import Counter, defaultdict
 from datetime import datetime
 from itertools import pairwise
-from typing import Final, Protocol
+from typing import Final
 
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.kubeapi import NodePool, Object, pod
@@ -24,24 +24,13 @@ from tests.e2e.workbench import until
 from .harness import Report, trial
 from .replicas import CUT, DRAINED, KILLED, KINDS, SCHEDULER, Replicas
 
-ROLLED = "rolled out"
 # Seconds without a Binding that a change may cost.
-BOUNDS_S: Final = {KILLED: 17.0, DRAINED: 2.0, CUT: 17.0, ROLLED: 2.0}
+BOUNDS_S: Final = {KILLED: 17.0, DRAINED: 2.0, CUT: 17.0}
 # Seconds between two new pods: some come before, while and after nobody leads.
-EVERY_S: Final = {KILLED: 0.2, DRAINED: 0.06, CUT: 0.2, ROLLED: 0.15}
+EVERY_S: Final = {KILLED: 0.2, DRAINED: 0.06, CUT: 0.2}
 PLACED_WITHIN_S: Final = 120.0
 STEADY_WITHIN_S: Final = 120.0
 BEFORE_S: Final = 1.0
-
-
-class Changing(Protocol):
-    """Replicas of kubextend whose leader can be changed."""
-
-    def change(self, kind: str) -> list[str]:
-        """Change the leader; return sentences about what must not happen."""
-
-    def is_steady(self) -> bool:
-        """Return whether both replicas are ready, and one leads and has the label."""
 
 
 class Changes:
@@ -52,38 +41,29 @@ class Changes:
         replicas: the replicas and their kube-scheduler.
         pods: how many pods are created for each change.
         report: gets what is wrong.
-        name: the name of the namespace and of the nodes.
 
     Attributes:
         gaps_s: by kind of change, the longest time without a Binding of each change.
     """
 
-    def __init__(
-        self,
-        plane: ControlPlane,
-        replicas: Changing,
-        pods: int,
-        report: Report,
-        name: str = "changes",
-    ) -> None:
+    def __init__(self, plane: ControlPlane, replicas: Replicas, pods: int, report: Report) -> None:
         self.report = report
         self.gaps_s: dict[str, list[float]] = defaultdict(list)
         self._plane = plane
         self._api = plane.api
         self._replicas = replicas
         self._pods = pods
-        self._name = name
         self._changes = 0
 
     def run(self, kind: str) -> float:
         """Change the leader once; return the longest time in seconds without a Binding."""
         self._changes += 1
-        name = f"{self._name}-{self._changes}"
+        name = f"changes-{self._changes}"
         namespace = self._api.create_namespace(name)
         # A node has a place for one pod of each of ten apps.
         nodes = NodePool(self._api, name, -(-self._pods // 10))
         until(self._replicas.is_steady, "one leads, both are ready", STEADY_WITHIN_S)
-        change = threading.Thread(target=self.change, args=(kind,))
+        change = threading.Thread(target=self._change, args=(kind,))
         manifests = _manifests(self._pods, nodes)
         began_s = time.monotonic()
         for number, each in enumerate(manifests):
@@ -101,7 +81,7 @@ class Changes:
             self.report.mistake(f"{name}: no pod was bound for {gap_s:.1f} s ({kind})")
         return gap_s
 
-    def change(self, kind: str) -> None:
+    def _change(self, kind: str) -> None:
         """Change the leader; what the change finds or raises is a mistake of the report."""
         try:
             for fault in self._replicas.change(kind):

@@ -4,9 +4,11 @@ There is no kubelet: the replicas are processes of this machine, and their pods 
 nobody runs.
 """
 
+import asyncio
 import contextlib
 import json
 import os
+import random
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -20,8 +22,6 @@ from tests.e2e.kubeapi import Api, Object
 from tests.e2e.manifests import DEPLOY, apply, documents
 from tests.e2e.stack import KUBEXTEND, PLUGIN_FOLDER, Samples, Scheduler, scheduler_configuration
 from tests.e2e.workbench import Program, until
-
-from .service_proxy import ServiceProxy
 
 LABEL = "kubextend.dev/leader"
 NAMESPACE = "kubextend-system"
@@ -37,6 +37,8 @@ PROBE_S, FAILURE_THRESHOLD = 2.0, 3
 RESTART_S = 10.0
 # Longer than the Lease, and than kube-apiserver's other limits of a replica that is cut off.
 CUT_S = 25.0
+# How often the Service looks where new connections go.
+LOOK_S = 0.02
 
 
 @dataclass
@@ -81,67 +83,103 @@ class Replica:
         return None
 
 
-class Service(ServiceProxy):
-    """A stand-in for the Service that selects the label of the leader.
+class Service:
+    """A stand-in for the Service that selects the label of the leader, and for its kube-proxy.
 
-    A process that has ended or is not ready gets no connection.
+    A connection stays with the replica that it was opened to. A process that has ended or is not
+    ready gets no connection.
 
     Args:
         api: a client that may list the pods of the replicas.
-        port: the port to listen on.
+        port: the loopback port to listen on.
         replicas: returns the replicas that run.
     """
 
     def __init__(self, api: Api, port: int, replicas: Callable[[], Sequence[Replica]]) -> None:
-        super().__init__(port)
+        self.url = f"http://127.0.0.1:{port}"
         self._api = api
         self._replicas = replicas
-        self._threads.append(threading.Thread(target=self._probe, name="probes", daemon=True))
+        self._targets: list[int] = []
+        self._ended = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        listening = asyncio.start_server(self._pass_through, "127.0.0.1", port)
+        self._server = self._loop.run_until_complete(listening)
+        works = (self._serve, self._look, self._probe)
+        self._threads = [threading.Thread(target=work, daemon=True) for work in works]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        self._ended.set()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        for thread in self._threads:
+            thread.join()
 
     def labelled(self) -> list[str]:
         """Return the names of the pods that have the label of the leader."""
         found = self._api.items(PODS, labelSelector=f"{LABEL}=true")
         return [pod["metadata"]["name"] for pod in found]
 
-    def targets(self) -> list[int]:
-        names = self.labelled()
-        ready = [each for each in self._replicas() if each.is_endpoint()]
-        return [each.port for each in ready if each.pod in names]
+    def _look(self) -> None:
+        while not self._ended.wait(LOOK_S):
+            names = self.labelled()
+            ready = [each for each in self._replicas() if each.is_endpoint()]
+            self._targets = [each.port for each in ready if each.pod in names]
 
     def _probe(self) -> None:
         while not self._ended.wait(PROBE_S):
             for replica in self._replicas():
                 replica.probe()
 
+    def _serve(self) -> None:
+        self._loop.run_forever()
+        self._server.close()
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0.1))
+        self._loop.close()
+
+    async def _pass_through(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        with contextlib.suppress(OSError, asyncio.CancelledError), contextlib.closing(writer):
+            if not (targets := self._targets):
+                return
+            onward, out = await asyncio.open_connection("127.0.0.1", random.choice(targets))
+            copies = (_copy(reader, out), _copy(onward, writer))
+            with contextlib.closing(out):
+                await asyncio.wait([asyncio.ensure_future(each) for each in copies])
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError), contextlib.closing(writer):
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+            await writer.drain()
+
 
 class Replicas:
-    """Two replicas of kubextend, the stand-in for their Service, and a kube-scheduler.
+    """Two replicas of kubextend, the stand-in for their Service, and a kube-scheduler."""
 
-    Args:
-        plane: the control plane.
-        name: the name of the folder with the files.
-    """
-
-    def __init__(self, plane: ControlPlane, name: str = "replicas") -> None:
+    def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
         self._api = plane.api
         self._bench = plane.bench
-        self._folder = plane.bench.folder / name
+        self._folder = plane.bench.folder / "replicas"
         self._folder.mkdir()
         self._made = 0
         _grant(self._api)
         self.running: list[Replica] = []
-        self._service_port = self._bench.free_port()
-        self.service = Service(self._api, self._service_port, lambda: list(self.running))
+        self.service = Service(self._api, self._bench.free_port(), lambda: list(self.running))
         for _ in range(2):
             self.add()
-        self.service.__enter__()
         until(self.is_steady, "one replica leads and one is ready", START_TIMEOUT_S)
-        self._scheduler = self._start_scheduler()
+        config = scheduler_configuration(plane, self.running[0].config)
+        self._scheduler = Scheduler(plane, "replicas", config)
 
     def close(self) -> None:
         self._scheduler.close()
-        self.service.__exit__()
+        self.service.close()
         for replica in self.running:
             self._bench.end(replica.program, signal.SIGKILL)
             replica.door.__exit__()
@@ -162,43 +200,31 @@ class Replicas:
 
     def change(self, kind: str) -> list[str]:
         """Change the leader in the way of ``KINDS``; return sentences about what went wrong."""
+        (leader,) = (each for each in self.running if each.leads())
         if kind == KILLED:
-            self.kill_leader()
+            # Without a warning; the container is started again in the same pod.
+            self._bench.end(leader.program, signal.SIGKILL)
+
+            def restarts() -> None:
+                leader.program = self._launch(leader.pod, leader.config)
+
+            threading.Timer(RESTART_S, restarts).start()
         elif kind == CUT:
-            self.cut_leader()
-        elif status := self.drain_leader():
+            # kube-scheduler still reaches the leader.
+            leader.door.shut()
+            threading.Timer(CUT_S, leader.door.open).start()
+        elif status := self._replace(leader):
             return [f"the drained leader ended with status {status}"]
         return []
 
-    def kill_leader(self) -> None:
-        """Kill the leader without a warning, and start its container again in the same pod."""
-        leader = self.leader()
-        self._bench.end(leader.program, signal.SIGKILL)
-
-        def restarts() -> None:
-            leader.program = self._launch(leader.pod, leader.config)
-
-        threading.Timer(RESTART_S, restarts).start()
-
-    def cut_leader(self) -> None:
-        """Cut the leader off from kube-apiserver for 25 s; kube-scheduler still reaches it."""
-        door = self.leader().door
-        door.shut()
-        threading.Timer(CUT_S, door.open).start()
-
-    def drain_leader(self) -> int:
+    def _replace(self, leader: Replica) -> int:
         """Replace the leader's pod as a rollout does; return the exit status of the old process."""
-        leader = self.leader()
         status = self._bench.end(leader.program)
         self.running.remove(leader)
         leader.door.__exit__()
         self._api.delete_pod(NAMESPACE, leader.pod)
         self.add()
         return status
-
-    def leader(self) -> Replica:
-        (leader,) = (each for each in self.running if each.leads())
-        return leader
 
     def is_steady(self) -> bool:
         """Return whether both replicas are ready, and one leads and has the label."""
@@ -217,29 +243,17 @@ class Replicas:
         return self._bench.start(pod, *command, environment=environment)
 
     def _configuration(self, port: int, door: Door) -> Object:
+        filtering = {"filter": {"enabled": [{"name": "OnePlace"}]}}
+        listening = {"host": "127.0.0.1", "port": port}
         return {
             "apiVersion": "kubextend.dev/v1alpha1",
             "kind": "ExtenderConfiguration",
             "outOfTree": ["one_place:OnePlace"],
-            "server": {
-                "host": "127.0.0.1",
-                "port": port,
-                "drainDelay": DRAIN_DELAY,
-                "lease": {},
-            },
+            "server": {**listening, "drainDelay": DRAIN_DELAY, "lease": {}},
             "cluster": {"kubeconfig": str(self._plane.kubeconfig("kubextend", door.url))},
             "extender": {"urlPrefix": self.service.url, "httpTimeout": "2s"},
-            "profiles": [
-                {
-                    "schedulerName": SCHEDULER,
-                    "plugins": {"filter": {"enabled": [{"name": "OnePlace"}]}},
-                }
-            ],
+            "profiles": [{"schedulerName": SCHEDULER, "plugins": filtering}],
         }
-
-    def _start_scheduler(self) -> Scheduler:
-        config = scheduler_configuration(self._plane, self.running[0].config)
-        return Scheduler(self._plane, "replicas", config)
 
 
 def _grant(api: Api) -> None:
