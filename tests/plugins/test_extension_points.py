@@ -89,6 +89,14 @@ def test_a_plugin_whose_pre_filter_failed_and_may_be_ignored_filters_nothing() -
     assert calls == []
 
 
+def test_the_first_filter_that_rejects_a_node_gives_its_status() -> None:
+    first = Said("A", [], filter_nodes=rejecting("x", status=FIRST))
+    second = Said("B", [], filter_nodes=rejecting("x", "y", status=NEVER))
+    result = testing.Cluster(first, second, nodes=XYZ).filter(POD)
+    assert (result.kept, result.unresolvable) == (("z",), {"y"})
+    assert result.rejected == {"x": "first", "y": "never"}
+
+
 @pytest.mark.parametrize("answer", [None, Status.success(), NO, NEVER, Status.pending("later")])
 def test_a_filter_of_one_node_may_answer_each_of_these(answer: Status | None) -> None:
     result = testing.run_filter(Plugin(filter=lambda *_: answer), POD, ["x", "y"])
