@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from tests.cluster.guarded_api import (
     ANONYMOUS,
@@ -20,15 +19,16 @@ from tests.cluster.guarded_api import (
     said_by,
     ungate,
 )
+from tests.doors.extender import Answer
 from tests.doors.kube_api import Request, refusing
+from tests.doors.sockets import Connection, is_listening
+from tests.doors.wire import bind_request
 from tests.e2e.certificates import Authority
 from tests.e2e.exec_plugin import SECRET, VERSION, ExecPlugin, printing
 from tests.e2e.stack import KUBEXTEND
 from tests.e2e.workbench import Workbench, until
 
 FAST_KUBEXTEND = Path(__file__).parents[1] / "fast_kubextend.py"
-# httpx would read all certificates of the system for each request.
-NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 SAID = "the identity provider is down"
 COMPLAINT = f"echo trying >&2; echo '{SAID}; token={SECRET}' >&2; exit 3"
 NONE_NOW = "has no credentials now"
@@ -74,31 +74,25 @@ class Served:
         kubextend = (sys.executable, FAST_KUBEXTEND) if fast else (KUBEXTEND,)
         program = bench.start("kubextend", *kubextend, "serve", "--config", config)
         self._log = program.log
-        until(self._is_alive, "kubextend answers", program=program)
+        until(lambda: is_listening(self._url), "kubextend answers", program=program)
 
     def log(self) -> str:
         return self._log.read_text()
 
     def until_ready(self) -> None:
-        until(lambda: self._ask("GET", "/readyz").is_success, "kubextend is ready", 60.0)
+        until(lambda: self._ask("/readyz").status == 200, "kubextend is ready", 60.0)
 
     def until_conditions_say(self, what: str) -> None:
-        until(lambda: what in self._ask("GET", "/readyz?verbose").text, f"conditions say {what}")
+        until(lambda: what in self._ask("/readyz?verbose").text, f"conditions say {what}")
 
     def bind(self, name: str = "web") -> str:
         """Ask to bind a pod, and return the Error of the answer."""
-        named = {"PodName": name, "PodNamespace": "default", "PodUID": f"uid-{name}", "Node": "n1"}
-        return str(self._ask("POST", "/bind", json=named).raise_for_status().json()["Error"])
+        named = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+        return self._ask("/bind", bind_request({"metadata": named}, "n1")).error
 
-    def _is_alive(self) -> bool:
-        try:
-            return self._ask("GET", "/livez").is_success
-        except httpx.TransportError:
-            return False
-
-    def _ask(self, method: str, path: str, **given: Any) -> httpx.Response:
-        given |= {"trust_env": False, "timeout": 60.0, "verify": NO_TLS}
-        return httpx.request(method, f"{self._url}{path}", **given)
+    def _ask(self, path: str, body: bytes = b"") -> Answer:
+        with Connection(self._url) as client:
+            return client.post(path, body) if body else client.get(path)
 
 
 Serve = Callable[..., Served]
@@ -404,13 +398,8 @@ def test_other_credentials_come_before_the_plugin_as_for_kubectl(
 
 
 ENDED = base64.urlsafe_b64encode(b'{"exp": 1}').decode().rstrip("=")
-OIDC = {
-    "id-token": f"e30.{ENDED}.sig",
-    "refresh-token": SECRET,
-    "client-id": "k",
-    "client-secret": SECRET,
-    "idp-issuer-url": "https://127.0.0.1:1",
-}
+OIDC = {"id-token": f"e30.{ENDED}.sig", "refresh-token": SECRET, "client-id": "k"}
+OIDC |= {"client-secret": SECRET, "idp-issuer-url": "https://127.0.0.1:1"}
 
 
 @pytest.mark.parametrize(

@@ -80,19 +80,27 @@ def listening(answering: Answering, certificate: Pair | None = None) -> Iterator
         def log_message(self, *_: object) -> None:
             """Write no line for a request."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        if certificate is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate.cert_file, certificate.key_file)
-            server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            scheme = "http" if certificate is None else "https"
-            yield f"{scheme}://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    files = (certificate.cert_file, certificate.key_file) if certificate else ()
+    with served(ThreadingHTTPServer(("127.0.0.1", 0), Handler), *files) as url:
+        yield url
+
+
+@contextmanager
+def served(server: ThreadingHTTPServer, *certificate: Path) -> Iterator[str]:
+    """Run a server on a thread, over TLS with files of a certificate and key; yield its URL."""
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    # Polled often, so that a test ends as soon as it can.
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield f"{'https' if certificate else 'http'}://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 import http.server
 import json
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.doors import certificates
+from tests.doors.answering import served
 
 certificate_for = certificates.self_signed
 LONGEST_FAULT_S = 60.0
@@ -156,19 +156,8 @@ def gone(request: Request) -> None:
 def running(certificate: Path | None = None) -> Iterator[tuple[FakePrometheus, str]]:
     """Run the server, over TLS if a certificate file is given; yield the server and its URL."""
     server = FakePrometheus()
-    scheme = "http"
-    if certificate is not None:
-        scheme = "https"
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    # Polled often, so that a test ends as soon as it can.
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
-        yield server, f"{scheme}://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.over.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with served(server, *([certificate] if certificate else [])) as url:
+        try:
+            yield server, url
+        finally:
+            server.over.set()
