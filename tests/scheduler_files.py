@@ -17,22 +17,14 @@ FILTER: Final[Tree] = {
     "httpTimeout": "2s",
     "nodeCacheCapable": True,
 }
-BIND: Final[Tree] = {
-    "urlPrefix": URL,
-    "bindVerb": "bind",
-    "httpTimeout": "2m0s",
-    "nodeCacheCapable": True,
-}
+_BIND: Final = {"bindVerb": "bind", "httpTimeout": "2m0s", "nodeCacheCapable": True}
+BIND: Final[Tree] = {"urlPrefix": URL, **_BIND}
+_COSCHEDULING: Final = {"multiPoint": {"enabled": [{"name": "Coscheduling"}]}}
 CONFIGURATION: Final[Tree] = {
     "apiVersion": "kubextend.dev/v1alpha1",
     "kind": "ExtenderConfiguration",
     "cluster": {},
-    "profiles": [
-        {
-            "schedulerName": PROFILE,
-            "plugins": {"multiPoint": {"enabled": [{"name": "Coscheduling"}]}},
-        }
-    ],
+    "profiles": [{"schedulerName": PROFILE, "plugins": _COSCHEDULING}],
 }
 _BASE: Final[Tree] = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -60,7 +52,7 @@ class Case(NamedTuple):
 
 def _others(*entries: Tree) -> Tree:
     other = {"urlPrefix": "http://127.0.0.1:9443", "filterVerb": "filter", "weight": 1}
-    return {"extenders": [*({**other, **entry} for entry in entries), FILTER, BIND]}
+    return {"extenders": [*(other | entry for entry in entries), FILTER, BIND]}
 
 
 def _managing(*names: str) -> Tree:
@@ -87,17 +79,29 @@ def _args(name: str, args: Any) -> Tree:
     return _profile(pluginConfig=[{"name": name, "args": args}])
 
 
+def _fit(kind: str = "", **strategy: Any) -> Tree:
+    typed = {"type": kind} if kind else {}
+    return _args("NodeResourcesFit", {"scoringStrategy": {**typed, **strategy}})
+
+
+def _weighing(cpu: int) -> list[Tree]:
+    return [{"name": "cpu", "weight": cpu}]
+
+
+def _spread(*constraints: Tree, of: str = "List") -> Tree:
+    args = {"defaultConstraints": [*constraints], "defaultingType": of}
+    return _args("PodTopologySpread", args)
+
+
 def _elected(**fields: Any) -> Tree:
     return {"leaderElection": {"leaderElect": True, "resourceName": "files", **fields}}
 
 
 _SHAPE: Final = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
-_HEAVY: Final = [{"name": "cpu", "weight": 101}]
-_SPREAD: Final = {
-    "maxSkew": 1,
-    "topologyKey": "topology.kubernetes.io/zone",
-    "whenUnsatisfiable": "ScheduleAnyway",
-}
+_RATIO: Final = "RequestedToCapacityRatio"
+_ZONE: Final = "topology.kubernetes.io/zone"
+_SPREAD: Final = {"maxSkew": 1, "topologyKey": _ZONE, "whenUnsatisfiable": "ScheduleAnyway"}
+_OTHER: Final = {"urlPrefix": "http://127.0.0.1:9443"}
 _UNREAD: Final[dict[str, Tree]] = {
     "a field that there is not": {"podMaxBackoff": 3},
     "a field in another case": {"PodMaxBackoffSeconds": 30},
@@ -122,9 +126,7 @@ _UNREAD: Final[dict[str, Tree]] = {
 }
 _REFUSED: Final[dict[str, Tree]] = {
     "another extender binds, too": _others({"bindVerb": "bind"}),
-    "two other extenders bind": {
-        "extenders": [FILTER, BIND, {"urlPrefix": "http://127.0.0.1:9443", "bindVerb": "b"}]
-    },
+    "two other extenders bind": {"extenders": [FILTER, BIND, {**_OTHER, "bindVerb": "b"}]},
     "two extenders manage one resource": _others(
         _managing("a.example/x"), {"urlPrefix": "http://127.0.0.1:9444", **_managing("a.example/x")}
     ),
@@ -183,57 +185,23 @@ _REFUSED: Final[dict[str, Tree]] = {
     "arguments that there are not": _args("NodeResourcesFit", {"scoringStrategies": {}}),
     "arguments of another kind": _args("NodeResourcesFit", {"kind": "NodeAffinityArgs"}),
     "arguments that are a list": _args("NodeResourcesFit", []),
-    "a strategy that there is not": _args(
-        "NodeResourcesFit", {"scoringStrategy": {"type": "Most"}}
-    ),
-    "a strategy of no type": _args("NodeResourcesFit", {"scoringStrategy": {"resources": []}}),
-    "a resource that weighs 101": _args(
-        "NodeResourcesFit",
-        {
-            "scoringStrategy": {
-                "type": "LeastAllocated",
-                "resources": [{"name": "cpu", "weight": 101}],
-            }
-        },
-    ),
-    "a ratio without a shape": _args(
-        "NodeResourcesFit", {"scoringStrategy": {"type": "RequestedToCapacityRatio"}}
-    ),
-    "a shape that falls": _args(
-        "NodeResourcesFit",
-        {
-            "scoringStrategy": {
-                "type": "RequestedToCapacityRatio",
-                "requestedToCapacityRatio": {"shape": _SHAPE[::-1]},
-            }
-        },
+    "a strategy that there is not": _fit("Most"),
+    "a strategy of no type": _fit(resources=[]),
+    "a resource that weighs 101": _fit("LeastAllocated", resources=_weighing(101)),
+    "a resource that weighs less than 0": _fit("MostAllocated", resources=_weighing(-1)),
+    "a ratio without a shape": _fit(_RATIO),
+    "a shape that falls": _fit(_RATIO, requestedToCapacityRatio={"shape": _SHAPE[::-1]}),
+    "a ratio beside another type": _fit(
+        "MostAllocated", requestedToCapacityRatio={"shape": _SHAPE}
     ),
     "a group of resources with a slash": _args(
         "NodeResourcesFit", {"ignoredResourceGroups": ["a.example/x"]}
     ),
     "a balanced resource that weighs 2": _args(
-        "NodeResourcesBalancedAllocation", {"resources": [{"name": "cpu", "weight": 2}]}
+        "NodeResourcesBalancedAllocation", {"resources": _weighing(2)}
     ),
     "a balanced resource twice": _args(
         "NodeResourcesBalancedAllocation", {"resources": [{"name": "cpu"}, {"name": "cpu"}]}
-    ),
-    "a resource that weighs less than 0": _args(
-        "NodeResourcesFit",
-        {
-            "scoringStrategy": {
-                "type": "MostAllocated",
-                "resources": [{"name": "cpu", "weight": -1}],
-            }
-        },
-    ),
-    "a ratio beside another type": _args(
-        "NodeResourcesFit",
-        {
-            "scoringStrategy": {
-                "type": "MostAllocated",
-                "requestedToCapacityRatio": {"shape": _SHAPE},
-            }
-        },
     ),
     "a binding timeout below a second": _args("DynamicResources", {"bindingTimeout": "500ms"}),
     "an order twice": _plugins(queueSort=_enabled("PrioritySort", "PrioritySort")),
@@ -243,19 +211,10 @@ _REFUSED: Final[dict[str, Tree]] = {
     "no candidates for preemption": _args(
         "DefaultPreemption", {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 0}
     ),
-    "default constraints of the system": _args(
-        "PodTopologySpread", {"defaultConstraints": [_SPREAD], "defaultingType": "System"}
-    ),
-    "a default constraint twice": _args(
-        "PodTopologySpread", {"defaultConstraints": [_SPREAD] * 2, "defaultingType": "List"}
-    ),
-    "a default constraint with a selector": _args(
-        "PodTopologySpread",
-        {"defaultConstraints": [{**_SPREAD, "labelSelector": {}}], "defaultingType": "List"},
-    ),
-    "a volume that is bound in less than no time": _args(
-        "VolumeBinding", {"bindTimeoutSeconds": -1}
-    ),
+    "default constraints of the system": _spread(_SPREAD, of="System"),
+    "a default constraint twice": _spread(_SPREAD, _SPREAD),
+    "a default constraint with a selector": _spread({**_SPREAD, "labelSelector": {}}),
+    "a volume bound in less than no time": _args("VolumeBinding", {"bindTimeoutSeconds": -1}),
 }
 _STARTS: Final[dict[str, Tree]] = {
     "nothing": {},
@@ -304,15 +263,13 @@ _STARTS: Final[dict[str, Tree]] = {
             "kind": "NodeResourcesFitArgs",
             "ignoredResources": ["a.example/x"],
             "scoringStrategy": {
-                "type": "RequestedToCapacityRatio",
-                "resources": [{"name": "cpu", "weight": 3}, {"name": "memory"}],
+                "type": _RATIO,
+                "resources": [*_weighing(3), {"name": "memory"}],
                 "requestedToCapacityRatio": {"shape": _SHAPE},
             },
         },
     ),
-    "default constraints of a list": _args(
-        "PodTopologySpread", {"defaultConstraints": [_SPREAD], "defaultingType": "List"}
-    ),
+    "default constraints of a list": _spread(_SPREAD),
     "arguments of the other plugins": _profile(
         pluginConfig=[
             {"name": "DefaultPreemption", "args": {"minCandidateNodesPercentage": 0}},

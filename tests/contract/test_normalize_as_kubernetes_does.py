@@ -31,6 +31,15 @@ class Normalizes:
         return core.normalize(scores, reverse=self._case["reverse"])
 
 
+def answered(case: dict[str, Any]) -> list[int]:
+    nodes: dict[str, dict[str, str]] = {str(row): {} for row in range(len(case["scores"]))}
+    return [*testing.run_score(Normalizes(case), testing.make_pod(), nodes).values()]
+
+
+def in_range(case: dict[str, Any]) -> bool:
+    return all(0 <= score <= MAX_NODE_SCORE for score in case["normalized"])
+
+
 def test_numbers_are_those_of_kubernetes_as_a_list_and_as_a_buffer() -> None:
     assert len(CASES) > 1000
     for case in CASES:
@@ -41,26 +50,15 @@ def test_numbers_are_those_of_kubernetes_as_a_list_and_as_a_buffer() -> None:
 
 
 def test_what_a_profile_answers_is_what_kubernetes_would_have_summed() -> None:
-    answered = 0
-    for case in CASES:
-        in_range = all(0 <= score <= MAX_NODE_SCORE for score in case["normalized"])
-        if case["maximum"] != MAX_NODE_SCORE or not case["scores"] or not in_range:
-            continue
-        nodes: dict[str, dict[str, str]] = {str(row): {} for row in range(len(case["scores"]))}
-        scores = testing.run_score(Normalizes(case), testing.make_pod(), nodes)
-        assert list(scores.values()) == case["normalized"], case
-        answered += 1
-    assert answered > 500
+    of_100 = [each for each in CASES if each["maximum"] == MAX_NODE_SCORE and each["scores"]]
+    asked = [case for case in of_100 if in_range(case)]
+    assert len(asked) > 500
+    for case in asked:
+        assert answered(case) == case["normalized"], case
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_numbers_that_kubernetes_leaves_out_of_range_are_refused(reverse: bool) -> None:
-    case = next(
-        case
-        for case in CASES
-        if case["reverse"] is reverse
-        and not all(0 <= score <= MAX_NODE_SCORE for score in case["normalized"])
-    )
-    nodes: dict[str, dict[str, str]] = {str(row): {} for row in range(len(case["scores"]))}
+    case = next(each for each in CASES if each["reverse"] is reverse and not in_range(each))
     with pytest.raises(PluginError, match=r"score -?\d+ is outside \[0, 100\]"):
-        testing.run_score(Normalizes(case), testing.make_pod(), nodes)
+        answered(case)

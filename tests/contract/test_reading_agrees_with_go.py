@@ -41,81 +41,61 @@ def by_name(kind: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("record", [pytest.param(r, id=r["name"]) for r in corpus(kind)])
 
 
+# What Go calls it, and what kubextend does.
+OF_POD = {name: name for name in ("name", "namespace", "uid", "labels", "annotations", "priority")}
+OF_POD |= {name: name for name in ("overhead", "requests", "phase")}
+OF_POD |= {"schedulerName": "scheduler_name", "nodeName": "node_name", "qosClass": "qos_class"}
+OF_POD |= {"nodeSelector": "node_selector", "gates": "scheduling_gates"}
+OF_POD |= {"nominatedNode": "nominated_node_name"}
+CONTAINERS = {"containers": "containers", "initContainers": "init_containers"}
+OF_CONTAINER = ("name", "requests", "limits", "sidecar")
+OF_EXPRESSION = ("key", "operator", "values")
+ZERO = {"value": 0, "milliValue": 0}
+
+
 def pod_view(pod: core.Pod | None) -> Record | None:
     if pod is None:
         return None
     terms = pod.required_terms
+    times = (pod.creation_timestamp or None, pod.deletion_timestamp, pod.start_time)
+    containers = {
+        name: [{of: getattr(each, of) for of in OF_CONTAINER} for each in getattr(pod, ours)]
+        for name, ours in CONTAINERS.items()
+    }
     return {
-        "name": pod.name,
-        "namespace": pod.namespace,
-        "uid": pod.uid,
-        "labels": pod.labels,
-        "annotations": pod.annotations,
-        "schedulerName": pod.scheduler_name,
-        "nodeName": pod.node_name,
-        "priority": pod.priority,
-        "nodeSelector": pod.node_selector,
+        **{name: getattr(pod, ours) for name, ours in OF_POD.items()},
+        **containers,
         "tolerations": [list(toleration) for toleration in pod.tolerations],
         "requiredTerms": None if terms is None else [term_view(*term) for term in terms],
-        "containers": [container_view(container) for container in pod.containers],
-        "initContainers": [container_view(container) for container in pod.init_containers],
-        "overhead": pod.overhead,
-        "requests": pod.requests,
-        "gates": pod.scheduling_gates,
-        "phase": pod.phase,
-        "qosClass": pod.qos_class,
-        "nominatedNode": pod.nominated_node_name,
-        "times": [
-            pod.creation_timestamp != "",
-            pod.deletion_timestamp is not None,
-            pod.start_time is not None,
-        ],
-    }
-
-
-def container_view(container: core.Container) -> Record:
-    return {
-        "name": container.name,
-        "requests": container.requests,
-        "limits": container.limits,
-        "sidecar": container.sidecar,
+        "times": [time is not None for time in times],
     }
 
 
 def term_view(*lists: list[tuple[str, str, list[str]]]) -> Record:
-    expressions, fields = (
-        [{"key": key, "operator": operator, "values": values} for key, operator, values in part]
-        for part in lists
-    )
-    return {"expressions": expressions, "fields": fields}
+    parts = [[dict(zip(OF_EXPRESSION, each, strict=True)) for each in part] for part in lists]
+    return dict(zip(("expressions", "fields"), parts, strict=True))
 
 
 def expected_pod(view: Record | None) -> Record | None:
     """What Go read; kubextend says the default's name where no scheduler is named."""
     if view is None:
         return None
-    return {
-        **view,
-        "schedulerName": view["schedulerName"] or "default-scheduler",
-        "containers": [expected_container(container) for container in view["containers"]],
-        "initContainers": [expected_container(container) for container in view["initContainers"]],
-        "overhead": in_our_units(view["overhead"]),
-        "requests": in_our_units(view["requests"]),
-    }
+    named = {"schedulerName": view["schedulerName"] or "default-scheduler"}
+    containers = {name: [in_our_units(each) for each in view[name]] for name in CONTAINERS}
+    return in_our_units(view) | named | containers
 
 
-def expected_container(view: Record) -> Record:
-    return {
-        **view,
-        "requests": in_our_units(view["requests"]),
-        "limits": in_our_units(view["limits"]),
-    }
-
-
-def in_our_units(amounts: Record) -> dict[str, int]:
+def in_our_units(view: Record) -> Record:
     """Cpu in milli, everything else in whole units."""
-    unit = {"cpu": "milliValue"}
-    return {name: int(amount[unit.get(name, "value")]) for name, amount in amounts.items()}
+    amounts = {of: view[of] for of in ("overhead", "requests", "limits") if of in view}
+    return view | {
+        of: {name: whole(name, amount) for name, amount in named.items()}
+        for of, named in amounts.items()
+    }
+
+
+def whole(name: str, amount: Record) -> int:
+    return int(amount["milliValue" if name == "cpu" else "value"])
 
 
 def nodes_view(nodes: core.Nodes, like: list[Record]) -> list[Record]:
@@ -137,15 +117,12 @@ def nodes_view(nodes: core.Nodes, like: list[Record]) -> list[Record]:
 
 
 def expected_nodes(nodes: list[Record]) -> list[Record]:
-    """Go's view in our units: cpu in milli, everything else in whole ones, absent ones 0."""
+    """Go's view in our units; absent resources are 0."""
     resources = {name for node in nodes for name in node["allocatable"]}
-    zero = {"value": 0, "milliValue": 0}
-
-    def amount(node: Record, name: str) -> int:
-        unit = "milliValue" if name == "cpu" else "value"
-        return int(node["allocatable"].get(name, zero)[unit])
-
-    return [{**node, "allocatable": {r: amount(node, r) for r in resources}} for node in nodes]
+    return [
+        {**node, "allocatable": {r: whole(r, node["allocatable"].get(r, ZERO)) for r in resources}}
+        for node in nodes
+    ]
 
 
 def refuses(read: Callable[[bytes], object], record: Record) -> bool:

@@ -9,7 +9,9 @@ if TYPE_CHECKING:
 
     from tests.ports.cases import Json, _Draw
 
-__all__ = ["capacity_args", "in_namespaces"]
+__all__ = ["QUOTAS", "capacity_args", "in_namespaces"]
+
+QUOTAS = "scheduling.x-k8s.io/v1alpha1/elasticquotas"
 
 # What a pod of tests.ports.cases asks for on average, roughly.
 _OF_A_POD = {"cpu": (3000, "m"), "memory": (8, "Gi"), "ephemeral-storage": (6, "Gi")}
