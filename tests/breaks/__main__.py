@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 from .reader import ROOT, Break, read_lists, why_unfit
@@ -23,52 +22,32 @@ from .scratch import Scratch
 
 FOLDER = ROOT / "build/breaks"
 # The tests that run if the nearest tests notice nothing: all of `make test`, the quickest first.
-_WIDER = ["tests --ignore=tests/e2e --ignore=tests/integration", "tests/integration"]
-_E2E = ["tests/e2e"]
+_WIDER, _E2E = ["tests", "--ignore=tests/e2e"], ["tests/e2e"]
 _PYTEST = ["-q", "--exitfirst", "--no-header", "-p", "no:randomly", "-p", "no:cacheprovider"]
 _NEAREST_S, _WIDER_S = 300, 3600
 _PYTEST_RED = {1, 2}  # tests failed; a module that cannot be imported interrupts the collection
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The result of one break.
-
-    Attributes:
-        broken: the break.
-        noticed_by: the test that noticed the break; empty: no test did.
-        seconds: how long the tests of the break took.
-    """
-
-    broken: Break
-    noticed_by: str
-    seconds: float
-
-    def __str__(self) -> str:
-        broken, by = self.broken, self.noticed_by or "NOBODY"
-        return f"{broken.name} | {broken.holds} | {by} | {self.seconds:.0f} s"
+_HUNG = 124
 
 
 class Judge:
     """Runs tests against a broken copy of the project."""
 
-    def __init__(self, scratch: Scratch, stages: list[str]) -> None:
+    def __init__(self, scratch: Scratch, stages: list[list[str]]) -> None:
         self._scratch = scratch
         self._stages = stages
 
-    def try_break(self, broken: Break) -> Finding:
-        """Apply a break to the copy, run its tests, and undo the break."""
+    def try_break(self, broken: Break) -> tuple[Break, str, float]:
+        """Break the copy, run tests, and undo the break; return who noticed it, and the seconds."""
         began = time.monotonic()
-        whole = broken.apply(self._scratch.root)
+        path = self._scratch.root / broken.file
+        whole = path.read_text()
+        path.write_text(whole.replace(broken.before, broken.after))
         try:
-            noticed_by = self._who_notices(broken)
+            noticed_by = next(filter(None, self._answers(broken)), "")
         finally:
-            (self._scratch.root / broken.file).write_text(whole)
+            path.write_text(whole)
             self._scratch.restore_extension()
-        return Finding(broken, noticed_by, time.monotonic() - began)
-
-    def _who_notices(self, broken: Break) -> str:
-        return next(filter(None, self._answers(broken)), "")
+        return broken, noticed_by, time.monotonic() - began
 
     def _answers(self, broken: Break) -> Iterator[str]:
         """Run the nearest tests, then the others; yield for each run the test that fails, or ""."""
@@ -77,12 +56,19 @@ class Judge:
             yield self.cargo([])
         if broken.is_rust:
             yield "" if self._scratch.build_extension() else "the compiler"
-        yield self.pytest(broken.pytest_paths, _NEAREST_S)
+        if broken.pytest_paths:
+            yield self.pytest(broken.pytest_paths, _NEAREST_S)
         for stage in self._stages:
-            yield self.pytest(stage.split(), _WIDER_S)
+            yield self.pytest(stage, _WIDER_S)
+
+    def red_unbroken(self, breaks: list[Break]) -> str:
+        """Return which of the nearest tests fails while nothing is broken; empty: none does."""
+        paths = sorted({path for each in breaks for path in each.pytest_paths})
+        by_cargo = self.cargo([]) if any(each.is_rust for each in breaks) else ""
+        return by_cargo or (self.pytest(paths, _WIDER_S) if paths else "")
 
     def cargo(self, arguments: list[str]) -> str:
-        """Say which of the core's tests fails, if any."""
+        """Return which of the core's tests fails, if any."""
         command = ["cargo", "test", "--locked", "--quiet", "-p", "kubextend-core", *arguments]
         code, printed = _run(command, self._scratch.root, _WIDER_S, CARGO_PROFILE_DEV_DEBUG="0")
         failed = re.search(r"^test (\S+) \.\.\. FAILED|^---- (\S+) stdout", printed, re.MULTILINE)
@@ -91,28 +77,20 @@ class Judge:
         return f"cargo test, exit code {code}" if code else ""
 
     def pytest(self, paths: list[str], within_s: float) -> str:
-        """Say which test under these paths fails, if any.
+        """Return which test under these paths fails, if any.
 
-        Raises:
-            RuntimeError: Pytest ran no test, or could not start.
+        Raises: RuntimeError: Pytest ran no test, or could not start.
         """
-        if not paths:
-            return ""
         command = [str(self._scratch.python), "-m", "pytest", *_PYTEST, *paths]
         code, printed = _run(command, self._scratch.root, within_s)
         if code == 0:
             return ""
         if failed := re.search(r"^(?:FAILED|ERROR) (\S+)", printed, re.MULTILINE):
             return failed[1]
-        if code == _HUNG:
-            return f"{paths[0]} does not end"
-        if code in _PYTEST_RED or code < 0:
+        if code == _HUNG or code in _PYTEST_RED or code < 0:
             return f"{paths[0]}, exit code {code}"
         message = f"pytest {paths} ended with exit code {code}:\n{printed}"
         raise RuntimeError(message)
-
-
-_HUNG = 124
 
 
 def _run(command: list[str], folder: Path, within_s: float, **environment: str) -> tuple[int, str]:
@@ -138,42 +116,26 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.breaks", description=__doc__)
     parser.add_argument("ids", nargs="*", help="only the breaks whose id begins so")
     parser.add_argument("--jobs", type=int, default=2, help="copies that are broken side by side")
-    parser.add_argument(
-        "--no-e2e",
-        action="store_true",
-        help="leave out the tests on a real control plane, and the breaks that only they notice",
-    )
+    without = "leave out the tests on a real control plane, and the breaks that only they notice"
+    parser.add_argument("--no-e2e", action="store_true", help=without)
     return parser.parse_args()
 
 
-def _chosen(asked: argparse.Namespace) -> list[Break]:
-    prefixes = tuple(asked.ids) or ""
-    chosen = [each for each in read_lists() if each.name.startswith(prefixes)]
-    return [each for each in chosen if not (asked.no_e2e and each.needs_cluster)]
-
-
-def _red_unbroken(judge: Judge, breaks: list[Break]) -> str:
-    """Return which of the nearest tests fails while nothing is broken; empty: none does."""
-    paths = sorted({path for each in breaks for path in each.pytest_paths})
-    if any(each.is_rust for each in breaks) and (by := judge.cargo([])):
-        return by
-    return judge.pytest(paths, _WIDER_S)
-
-
-def _findings(breaks: list[Break], jobs: int, stages: list[str]) -> Iterator[Finding]:
+def _findings(
+    breaks: list[Break], jobs: int, stages: list[list[str]]
+) -> Iterator[tuple[Break, str, float]]:
     """Try breaks side by side, each in one of ``jobs`` copies; yield the findings in their order.
 
-    Raises:
-        SystemExit: Tests fail before anything is broken.
+    Raises: SystemExit: Tests fail before anything is broken.
     """
     judges: queue.SimpleQueue[Judge] = queue.SimpleQueue()
     for number in range(jobs):
         judge = Judge(Scratch(FOLDER / f"copy-{number}"), stages)
         judges.put(judge)
-    if by := _red_unbroken(judge, breaks):
+    if by := judge.red_unbroken(breaks):
         sys.exit(f"Red before anything is broken: {by}")
 
-    def try_one(broken: Break) -> Finding:
+    def try_one(broken: Break) -> tuple[Break, str, float]:
         judge = judges.get()
         try:
             return judge.try_break(broken)
@@ -186,24 +148,27 @@ def _findings(breaks: list[Break], jobs: int, stages: list[str]) -> Iterator[Fin
 
 def main() -> int:
     """Run from the command line."""
-    asked = _arguments()
-    chosen = _chosen(asked)
+    given = _arguments()
+    chosen = [each for each in read_lists() if each.name.startswith(tuple(given.ids) or "")]
+    chosen = [each for each in chosen if not (given.no_e2e and each.needs_cluster)]
     unfit = {each.name: why for each in chosen if (why := why_unfit(each))}
     breaks = [each for each in chosen if each.name not in unfit]
     FOLDER.mkdir(parents=True, exist_ok=True)
     unnoticed = 0
     with (FOLDER / "report.txt").open("w") as report:
 
-        def tell(line: object) -> None:
+        def tell(line: str) -> None:
             for out in (sys.stdout, report):
                 print(line, file=out, flush=True)
 
         for name, why in unfit.items():
             tell(f"{name} | DOES NOT FIT: {why}")
-        jobs = max(1, min(asked.jobs, len(breaks)))
-        for finding in _findings(breaks, jobs, _WIDER + ([] if asked.no_e2e else _E2E)):
-            unnoticed += not finding.noticed_by
-            tell(finding)
+        jobs = max(1, min(given.jobs, len(breaks)))
+        for broken, by, seconds in _findings(
+            breaks, jobs, [_WIDER] if given.no_e2e else [_WIDER, _E2E]
+        ):
+            unnoticed += not by
+            tell(f"{broken.name} | {broken.holds} | {by or 'NOBODY'} | {seconds:.0f} s")
         tell(f"{len(breaks)} breaks, {unnoticed} unnoticed; {len(unfit)} do not fit the code")
     return int(unnoticed > 0 or bool(unfit))
 

@@ -16,8 +16,7 @@ class Break:
 
     Attributes:
         name: Short and unique among all lists.
-        holds: The invariant, the promise, the row of faults or the kind of plugin that the changed
-            code no longer holds.
+        holds: The rule, promise, row of faults or kind of plugin that the changed code breaks.
         file: The file that is changed, from the project's root.
         what: What the changed code does wrong.
         before: The text that is replaced; the file has it exactly once.
@@ -35,46 +34,30 @@ class Break:
 
     @property
     def is_rust(self) -> bool:
-        """Whether the break is in Rust code, which has to be built before tests run."""
         return self.file.endswith(".rs")
 
     @property
     def needs_cluster(self) -> bool:
-        """Whether only tests on a real control plane are near."""
         return all(test.startswith("tests/e2e/") for test in self.tests)
 
     @property
     def pytest_paths(self) -> list[str]:
-        """The paths of the nearest tests that pytest runs."""
         return [test for test in self.tests if not test.startswith(CARGO)]
 
     @property
     def cargo_arguments(self) -> list[list[str]]:
-        """The arguments of ``cargo test`` for each of the nearest tests that cargo runs."""
         return [test.removeprefix(CARGO).split() for test in self.tests if test.startswith(CARGO)]
-
-    def apply(self, root: Path) -> str:
-        """Apply the break to its file below ``root``. Returns the file's text before the break."""
-        path = root / self.file
-        whole = path.read_text()
-        path.write_text(whole.replace(self.before, self.after))
-        return whole
 
 
 def read_lists() -> list[Break]:
     """Read the breaks of all lists.
 
-    Raises:
-        KeyError: An entry lacks its id or its tests.
-        TypeError: An entry lacks another field, or has a field that is not known.
-        ValueError: Two entries have one id.
+    Raises: KeyError, TypeError: an entry lacks a field, or has another one.
     """
     files = sorted(LISTS.glob("*.toml"))
     entries = [entry for file in files for entry in tomllib.loads(file.read_text())["break"]]
     breaks = [_read(entry) for entry in entries]
-    if len({each.name for each in breaks}) < len(breaks):
-        message = "two breaks have one id"
-        raise ValueError(message)
+    assert len({each.name for each in breaks}) == len(breaks), "two breaks have one id"
     return breaks
 
 
@@ -84,17 +67,13 @@ def _read(entry: dict[str, Any]) -> Break:
 
 def why_unfit(each: Break) -> str:
     """Return why a break does not fit the code; empty: it fits."""
-    path = ROOT / each.file
-    if not path.is_file():
+    if not (path := ROOT / each.file).is_file():
         return f"{each.file} is not there"
-    times = path.read_text().count(each.before)
-    if times != 1:
+    if (times := path.read_text().count(each.before)) != 1:
         return f"`before` occurs {times} times in {each.file}, not once"
     if each.before == each.after:
         return "`before` and `after` are equal"
-    if not each.tests:
-        return "no nearest test is named"
-    for test in each.pytest_paths:
-        if not (ROOT / test).exists():
-            return f"{test} is not there"
+    missing = [test for test in each.pytest_paths if not (ROOT / test).exists()]
+    if missing or not each.tests:
+        return f"tests that are not there: {missing}"
     return ""
