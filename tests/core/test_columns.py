@@ -7,26 +7,11 @@ import pytest
 from kubextend import core
 
 
-def test_a_mask_is_made_from_any_iterable_of_truths() -> None:
-    for bits in (
-        [True, False],
-        (1, 0),
-        iter(["x", ""]),
-        (i == 0 for i in range(2)),
-        {"k": 1, "": 2},
-    ):
-        assert list(core.Mask(bits)) == [True, False]  # type: ignore[arg-type]
-    assert list(core.Mask([])) == []
-
-
-def test_an_error_on_the_way_is_passed_on() -> None:
-    def failing() -> object:
-        yield True
-        message = "on the way"
-        raise LookupError(message)
-
-    with pytest.raises(LookupError, match="on the way"):
-        core.Mask(failing())  # type: ignore[arg-type]
+def test_a_mask_is_made_from_any_iterable_of_truths_whose_error_is_passed_on() -> None:
+    for bits in ([True, False], (1, 0), iter(["x", ""]), {"k": 1, "": 2}):
+        assert list(core.Mask(bits)) == [True, False]
+    with pytest.raises(ZeroDivisionError):
+        core.Mask(1 // number for number in (1, 0))
 
 
 def test_an_index_counts_from_either_end_and_ends_there() -> None:
@@ -36,29 +21,22 @@ def test_an_index_counts_from_either_end_and_ends_there() -> None:
         with pytest.raises(IndexError, match="mask index out of range"):
             mask[outside]
     with pytest.raises(TypeError):
-        mask["0"]  # type: ignore[index]
+        mask["0"]
 
 
-def test_masks_of_different_length_do_not_combine_and_are_not_equal() -> None:
+def test_a_mask_combines_with_masks_of_its_length_alone_and_has_no_hash() -> None:
     one, other = core.Mask([True]), core.Mask([True, False])
     for combine in (core.Mask.__and__, core.Mask.__or__, core.Mask.__xor__):
         with pytest.raises(ValueError, match="a mask of 2 nodes where there are 1"):
             combine(one, other)
+    assert one == core.Mask([True])
     assert one != other
+    assert one != [True]
     assert core.Mask([]) != core.Mask([False])
-
-
-def test_a_mask_is_equal_to_masks_only_combines_with_masks_only_and_has_no_hash() -> None:
-    mask = core.Mask([True])
-    assert mask != [True]
-    assert mask == core.Mask([True])
     with pytest.raises(TypeError):
-        mask & [True]  # type: ignore[operator]
+        one & [True]
     with pytest.raises(TypeError):
-        hash(mask)
-
-
-LABELS = {"zone": "a", "rack": "7", "empty": ""}
+        hash(one)
 
 
 @pytest.mark.parametrize("text", ["a,", "a in", "a in (b", "=a", "a>b", "a>-5", "a b", "é=1"])
@@ -72,7 +50,7 @@ def test_what_is_not_a_selector_is_a_value_error_with_one_line(text: str) -> Non
 @pytest.mark.parametrize("labels", [None, [("zone", "a")], {"zone": 1}, {1: "a"}, "zone=a"])
 def test_anything_but_a_mapping_of_strings_is_a_type_error(labels: object) -> None:
     with pytest.raises(TypeError):
-        core.Selector("zone=a").matches(labels)  # type: ignore[arg-type]
+        core.Selector("zone=a").matches(labels)
 
 
 def test_equal_selectors_are_equal_hash_alike_and_print_in_canonical_form() -> None:
@@ -86,22 +64,16 @@ def test_equal_selectors_are_equal_hash_alike_and_print_in_canonical_form() -> N
 
 
 @pytest.mark.parametrize(
-    "cut",
-    [slice(None), slice(1, None), slice(-1), slice(None, None, -1), slice(1, None, 2), slice(0, 0)],
+    "cut", [slice(None), slice(1, None), slice(None, None, -1), slice(1, None, 2), slice(0, 0)]
 )
-@pytest.mark.parametrize("held_by", ["view", "bytes", "bytearray", "array"])
-def test_scores_are_those_that_a_view_shows(held_by: str, cut: slice) -> None:
+def test_scores_are_those_that_a_view_shows(cut: slice) -> None:
     scores = array.array("q", [3, 100, 7, 0, 50])
-    view = {
-        "view": core.checked_scores(scores),
-        "bytes": memoryview(scores.tobytes()).cast("q"),
-        "bytearray": memoryview(bytearray(scores.tobytes())).cast("q"),
-        "array": memoryview(scores),
-    }[held_by][cut]
-    shown = scores.tolist()[cut]
-    assert list(core.normalize(view)) == core.normalize(shown)
-    assert list(core.weigh([(view, 3)])) == [(3 * score + 5) // 10 for score in shown]
-    assert list(core.checked_scores(view)) == shown
+    of_bytes = memoryview(scores.tobytes()).cast("q")
+    for view in (core.checked_scores(scores), of_bytes, memoryview(scores)):
+        shown = scores.tolist()[cut]
+        assert list(core.normalize(view[cut])) == core.normalize(shown)
+        assert list(core.weigh([(view[cut], 3)])) == [(3 * score + 5) // 10 for score in shown]
+        assert list(core.checked_scores(view[cut])) == shown
 
 
 def test_a_view_that_was_released_holds_no_scores() -> None:
@@ -111,14 +83,15 @@ def test_a_view_that_was_released_holds_no_scores() -> None:
         core.normalize(view)
 
 
-@pytest.mark.parametrize(
-    "scores", [None, 7, "12", b"12", bytearray(b"12"), ["1"], [1.5], [None], {1: 2}]
-)
+@pytest.mark.parametrize("scores", [None, 7, "12", b"12", ["1"], [1.5], [None], {1: 2}])
 def test_what_is_not_scores_is_a_type_error(scores: object) -> None:
     with pytest.raises(TypeError):
-        core.normalize(scores)  # type: ignore[call-overload]
+        core.normalize(scores)
     with pytest.raises(TypeError):
-        core.weigh([(scores, 1)])  # type: ignore[list-item]
+        core.weigh([(scores, 1)])
+
+
+LINEAR = "scale must be 'additive' or 'strict10', not \"linear\""
 
 
 @pytest.mark.parametrize(
@@ -126,12 +99,7 @@ def test_what_is_not_scores_is_a_type_error(scores: object) -> None:
     [
         ([], "additive", ValueError, "no scores to weigh"),
         ([([1], 1), ([1, 2], 1)], "additive", ValueError, "parts of unequal length"),
-        (
-            [([1], 1)],
-            "linear",
-            ValueError,
-            "scale must be 'additive' or 'strict10', not \"linear\"",
-        ),
+        ([([1], 1)], "linear", ValueError, LINEAR),
         ([([1], 0.5)], "additive", TypeError, ""),
         ([([1], 1 << 63)], "additive", OverflowError, ""),
         ([([1 << 63], 1)], "additive", OverflowError, ""),
@@ -140,6 +108,5 @@ def test_what_is_not_scores_is_a_type_error(scores: object) -> None:
 def test_parts_that_cannot_be_weighed_are_refused(
     parts: list[tuple[list[int], int]], scale: str, error: type[Exception], sentence: str
 ) -> None:
-    with pytest.raises(error) as caught:
-        core.weigh(parts, scale)  # type: ignore[arg-type]
-    assert sentence in str(caught.value)
+    with pytest.raises(error, match=sentence):
+        core.weigh(parts, scale)

@@ -13,37 +13,27 @@ from kubextend.errors import KubextendError
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data/wire/full/filter.json").read_bytes())
 NODES: list[Json] = RECORDED["Nodes"]["items"]
+OWNERS = [
+    {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u0"},
+    {"apiVersion": "v1", "kind": "Job", "name": "j", "uid": "u1", "controller": True},
+]
+EXPRESSIONS = [
+    {"key": "tier", "operator": "NotIn", "values": ["b", "a"]},
+    {"key": "old", "operator": "DoesNotExist"},
+]
+SELECTOR = {"matchLabels": {"app": "web"}, "matchExpressions": EXPRESSIONS}
+TERMS = [{"topologyKey": "host", "labelSelector": SELECTOR}]
+SPREAD = {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+NAMED = {"name": "p", "namespace": "ns", "uid": "u"}
 POD: Json = {
     "metadata": {
-        "name": "p",
-        "namespace": "ns",
-        "uid": "u",
-        "ownerReferences": [
-            {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u0"},
-            {"apiVersion": "v1", "kind": "Job", "name": "j", "uid": "u1", "controller": True},
-        ],
+        **NAMED,
+        "ownerReferences": OWNERS,
         "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}],
     },
     "spec": {
-        "affinity": {
-            "podAntiAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": [
-                    {
-                        "topologyKey": "host",
-                        "labelSelector": {
-                            "matchLabels": {"app": "web"},
-                            "matchExpressions": [
-                                {"key": "tier", "operator": "NotIn", "values": ["b", "a"]},
-                                {"key": "old", "operator": "DoesNotExist"},
-                            ],
-                        },
-                    }
-                ]
-            }
-        },
-        "topologySpreadConstraints": [
-            {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
-        ],
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": TERMS}},
+        "topologySpreadConstraints": [SPREAD],
         "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data-0"}}],
         "runtimeClassName": "gvisor",
         "resourceClaims": [{"name": "nic", "resourceClaimName": "nic-7"}],

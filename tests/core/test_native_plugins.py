@@ -1,37 +1,9 @@
-"""Native plugins: made by name or from rules, called with a pod and nodes."""
+"""Native plugins are made by name or from rules; tests/plugins has what each decides."""
 
 import pytest
 from tests.doors import core_objects as world
 
 from kubextend import core
-
-RDMA = {"node.kubernetes.io/rdma-enabled": "true"}
-
-
-def outcome(plugin: core.NativePlugin, pod: core.Pod, nodes: core.Nodes) -> list[str | None]:
-    """The first reason of each node, None where it passes."""
-    rejections = plugin.filter_nodes(pod, nodes)
-    assert all(unresolvable for _, _, unresolvable in rejections)
-    return [
-        next((reason for mask, reason, _ in rejections if mask[i]), None) for i in range(len(nodes))
-    ]
-
-
-def test_label_match_filters_and_scores_by_its_rules() -> None:
-    plugin = core.NativePlugin.label_match(
-        filters=[("app=web", "zone in (x,y)", "outside"), ("", "!old", "too old")],
-        scores=[("", "zone", 40), ("app=web", "zone=x", 60)],
-    )
-    nodes = world.nodes_of(
-        world.node("a", {"zone": "x"}), world.node("b", {"old": "", "zone": "z"}), world.node("c")
-    )
-    web, other = world.pod_of({"app": "web"}), world.pod_of()
-    assert outcome(plugin, web, nodes) == [None, "outside", "outside"]
-    assert outcome(plugin, other, nodes) == [None, "too old", None]
-    assert list(plugin.score_nodes(web, nodes)) == [100, 40, 0]
-    assert list(plugin.score_nodes(other, nodes)) == [40, 40, 0]
-    view = plugin.score_nodes(web, nodes)
-    assert (view.format, view.readonly) == ("q", True)
 
 
 def test_a_name_that_no_plugin_has_is_told_those_there_are() -> None:

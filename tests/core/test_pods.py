@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from tests.doors import core_objects as world
@@ -12,33 +11,22 @@ from kubextend import core
 
 
 def test_a_pod_shows_its_times_gates_and_status() -> None:
-    found = read(
-        {
-            "metadata": {
-                "name": "p",
-                "generation": 3,
-                "creationTimestamp": "2026-11-21T01:48:22Z",
-                "deletionTimestamp": "2026-11-21T02:00:00Z",
-            },
-            "spec": {
-                "schedulingGates": [{"name": "example.com/wait"}, {"name": "b"}],
-                "schedulingGroup": {"podGroupName": "workers"},
-            },
-            "status": {
-                "phase": "Running",
-                "qosClass": "Guaranteed",
-                "nominatedNodeName": "n9",
-                "startTime": "2026-11-21T01:48:23.5+01:00",
-                "conditions": [
-                    {"type": "Ready", "status": "False", "reason": "Other"},
-                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"},
-                ],
-            },
-        }
-    )
-    assert found.creation_timestamp == "2026-11-21T01:48:22Z"
-    assert found.deletion_timestamp == "2026-11-21T02:00:00Z"
-    assert found.start_time == "2026-11-21T01:48:23.5+01:00"
+    created, deleted = "2026-11-21T01:48:22Z", "2026-11-21T02:00:00Z"
+    started = "2026-11-21T01:48:23.5+01:00"
+    metadata = {"generation": 3, "creationTimestamp": created, "deletionTimestamp": deleted}
+    spec = {
+        "schedulingGates": [{"name": "example.com/wait"}, {"name": "b"}],
+        "schedulingGroup": {"podGroupName": "workers"},
+    }
+    status = {"phase": "Running", "qosClass": "Guaranteed", "nominatedNodeName": "n9"}
+    conditions = [
+        {"type": "Ready", "status": "False", "reason": "Other"},
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"},
+    ]
+    status |= {"startTime": started, "conditions": conditions}
+    found = read({"metadata": metadata, "spec": spec, "status": status})
+    assert found.creation_timestamp == created
+    assert (found.deletion_timestamp, found.start_time) == (deleted, started)
     assert found.scheduling_gates == ["example.com/wait", "b"]
     assert found.scheduling_group == "workers"
     assert (found.phase, found.qos_class) == ("Running", "Guaranteed")
@@ -49,35 +37,32 @@ def test_a_pod_shows_its_times_gates_and_status() -> None:
 def test_a_pod_that_says_nothing_shows_nothing() -> None:
     found = read({})
     assert (found.requests, found.overhead) == ({}, {})
-    assert (found.containers, found.init_containers) == ([], [])
-    assert (found.creation_timestamp, found.deletion_timestamp) == ("", None)
-    assert found.start_time is None
-    assert (found.phase, found.nominated_node_name) == ("", "")
+    assert (found.containers, found.init_containers, found.scheduling_gates) == ([], [], [])
+    assert (found.creation_timestamp, found.deletion_timestamp, found.start_time) == (
+        "",
+        None,
+        None,
+    )
+    assert (found.phase, found.nominated_node_name, found.scheduling_group) == ("", "", "")
     assert (found.qos_class, found.scheduled_reason, found.generation) == ("BestEffort", "", 0)
-    assert (found.scheduling_gates, found.scheduling_group) == ([], "")
 
 
 @pytest.mark.parametrize(
-    ("shown", "message"),
+    ("message", "shown"),
     [
         (
-            {"metadata": {"creationTimestamp": "yesterday"}},
             "Pod.metadata.creationTimestamp: not a time as RFC 3339 writes it",
+            {"metadata": {"creationTimestamp": "yesterday"}},
         ),
+        ("Pod.status.startTime: expected a string, found a number", {"status": {"startTime": 7}}),
         (
-            {"status": {"startTime": 7}},
-            "Pod.status.startTime: expected a string, found a number",
-        ),
-        (
-            {"spec": {"containers": [{"resources": {"requests": {"cpu": "much"}}}]}},
             "Pod.spec.containers[0].resources.requests: not a quantity: ",
+            {"spec": {"containers": [{"resources": {"requests": {"cpu": "much"}}}]}},
         ),
-        ({"spec": {"containers": {}}}, "Pod.spec.containers: expected a list, found an object"),
+        ("Pod.spec.containers: expected a list, found an object", {"spec": {"containers": {}}}),
     ],
 )
-def test_a_pod_of_wrong_parts_is_refused_with_the_place(
-    shown: dict[str, Any], message: str
-) -> None:
+def test_a_pod_of_wrong_parts_is_refused_with_the_place(message: str, shown: Json) -> None:
     with pytest.raises(core.WireError) as refused:
         core.read_args(json.dumps({"Pod": shown}).encode())
     assert message in str(refused.value)

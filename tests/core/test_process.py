@@ -5,10 +5,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
-from typing import Self
 
 import pytest
 from tests.doors import core_objects as world
@@ -23,11 +24,15 @@ print(*sorted(set(sys.modules) - before))
 """
 
 
+def printed(program: str, *arguments: str) -> str:
+    """Run a program in a process of its own."""
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
 @pytest.mark.slow
 def test_the_core_is_imported_with_next_to_nothing() -> None:
-    command = [sys.executable, "-c", IMPORT]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    brought = set(shown.split())
+    brought = set(printed(IMPORT).split())
     assert "asyncio" not in brought
     ours = {name for name in brought if name.partition(".")[0] not in sys.stdlib_module_names}
     assert ours == {"kubextend", "kubextend._native", "kubextend.core"}
@@ -38,39 +43,30 @@ def large_body() -> bytes:
     return world.full([world.node(f"n{i}", status={"images": [filler] * 16}) for i in range(600)])
 
 
-class OtherThread:
-    """Another thread, which acts whenever the interpreter is given away, and never takes it."""
+HASHED = bytes(100_000)
 
-    def __init__(self) -> None:
-        self._acts: list[None] = []
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._act)
 
-    def __enter__(self) -> Self:
-        self._interval = sys.getswitchinterval()
-        # No thread is asked for the interpreter; a thread gets it from one that gives it away.
-        sys.setswitchinterval(3600)
-        self._thread.start()
-        return self
+@contextmanager
+def another_thread() -> Iterator[list[None]]:
+    """Let a thread act whenever the interpreter is given away; it never takes the interpreter."""
+    acts: list[None] = []
+    done = threading.Event()
 
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-        sys.setswitchinterval(self._interval)
-
-    def _act(self) -> None:
-        while not self._done.is_set():
-            self._acts.append(None)
+    def act() -> None:
+        while not done.is_set():
+            acts.append(None)
             time.sleep(0.0002)
 
-    def acts_while(self, work: Callable[[], object]) -> bool:
-        """Return whether the thread acts while some work is done."""
-        before = len(self._acts)
-        work()
-        return len(self._acts) > before
-
-
-HASHED = bytes(100_000)
+    interval, thread = sys.getswitchinterval(), threading.Thread(target=act)
+    # No thread is asked for the interpreter; a thread gets it from one that gives it away.
+    sys.setswitchinterval(3600)
+    thread.start()
+    try:
+        yield acts
+    finally:
+        done.set()
+        thread.join()
+        sys.setswitchinterval(interval)
 
 
 def another_goes_on(make: Callable[[], Callable[[], object]]) -> bool:
@@ -80,12 +76,18 @@ def another_goes_on(make: Callable[[], Callable[[], object]]) -> bool:
     given away. Work counts as keeping the interpreter only if the thread acts in 200 rounds while
     hashlib, which gives the interpreter away for a short time, works in the work's place.
     """
-    with OtherThread() as other:
+
+    def acts_while(work: Callable[[], object]) -> bool:
+        before = len(acts)
+        work()
+        return len(acts) > before
+
+    with another_thread() as acts:
         hashed = 0
         while hashed < 200:
-            if other.acts_while(make()):
+            if acts_while(make()):
                 return True
-            hashed += other.acts_while(partial(sha256, HASHED))
+            hashed += acts_while(partial(sha256, HASHED))
     return False
 
 
@@ -95,16 +97,19 @@ def test_another_thread_goes_on_while_a_large_body_is_read() -> None:
     assert another_goes_on(lambda: partial(core.read_args, body))
 
 
+PODS = world.listed([world.pod(f"p{number}", node="n") for number in range(1000)])
+
+
 def uncommitted() -> object:
     relist = core.PodStore().relist()
-    relist.page(world.listed([world.pod(f"p{number}", node="n") for number in range(1000)]))
+    relist.page(PODS)
     return relist
 
 
 def outlived() -> object:
     """Return a snapshot whose pods the store does not have any more."""
     store = core.PodStore()
-    store.replace(world.listed([world.pod(f"p{number}", node="n") for number in range(1000)]))
+    store.replace(PODS)
     snapshot = store.snapshot()
     store.replace(world.listed([]))
     store.snapshot()
@@ -139,20 +144,10 @@ def test_threads_share_a_store_and_every_answer_is_right() -> None:
             if not (kept.all() and kept.count() == 30):
                 failures.append((thread, turn))
 
-    threads = [threading.Thread(target=ask, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(ask, range(4)))
     assert failures == []
     assert store.stats().hits + store.stats().misses == 4 * 60 * 30
-
-
-@pytest.mark.parametrize("name", core.__all__)
-def test_every_public_class_says_where_it_belongs(name: str) -> None:
-    value = getattr(core, name)
-    assert value.__module__ in {"kubextend.core", "kubextend.errors", "kubextend._native"}
-    assert value.__name__ == name
 
 
 PEAK = """
@@ -172,16 +167,10 @@ except core.WireError as error:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        ('{"Pod":{"spec":{"containers":[', "]}}}"),
-        ('{"Pod":{"spec":{"tolerations":[', "]}}}"),
-        ('{"Nodes":{"items":[', "]}}"),
-    ],
+    [('{"Pod":{"spec":{"containers":[', "]}}}"), ('{"Nodes":{"items":[', "]}}")],
 )
 def test_eight_megabytes_of_empty_objects_take_no_hundreds_more(before: str, after: str) -> None:
-    command = [sys.executable, "-c", PEAK, before, after]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    megabytes, error = shown.split(" ", 1)
+    megabytes, error = printed(PEAK, before, after).split(" ", 1)
     assert "more elements than a body of this length may have" in error
     # Four times the body and 1 MiB, and what the allocator takes while a list grows.
     assert int(megabytes) <= 60
@@ -209,10 +198,7 @@ for number in range(1, 10_001):
     told("DELETED", number)
 print(json.dumps([held - before, resident() - before, len(store)]))
 """
-    shown = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    ).stdout
-    held, left, pods = json.loads(shown)
+    held, left, pods = json.loads(printed(program))
     assert pods == 1
     assert held > 35
     assert left < 15
@@ -300,10 +286,7 @@ def test_threads_take_and_give_back_at_the_same_time() -> None:
             if bytes(buffer) != content:
                 wrong.append(number)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(4)))
     assert not wrong
     assert pool.idle_bytes <= 8 * MIB

@@ -22,40 +22,25 @@ def test_a_mask_of_another_length_is_refused(length: int) -> None:
         args.filter_answer([(mask, "no", True)])
 
 
+MASK = core.Mask([True])
+
+
 @pytest.mark.parametrize(
-    "entries",
-    [
-        None,
-        7,
-        [7],
-        [(core.Mask([True]), "no")],
-        [([True], "no", True)],
-        [(core.Mask([True]), 1, True)],
-    ],
+    "entries", [None, 7, [7], [(MASK, "no")], [([True], "no", True)], [(MASK, 1, True)]]
 )
 def test_entries_of_another_shape_are_refused(entries: object) -> None:
     # A tuple of another length is a ValueError, as when Python unpacks it.
     with pytest.raises((TypeError, ValueError)):
-        core.read_args(world.names(["a"])).filter_answer(entries)  # type: ignore[arg-type]
+        core.read_args(world.names(["a"])).filter_answer(entries)
 
 
-@pytest.mark.parametrize(
-    "scores",
-    [
-        [1, -2, 1 << 40],
-        (1, -2, 1 << 40),
-        array.array("q", [1, -2, 1 << 40]),
-        memoryview(array.array("q", [1, -2, 1 << 40])),
-        memoryview(array.array("q", [1, 0, -2, 0, 1 << 40]))[::2],
-    ],
-)
-def test_scores_are_sequences_or_buffers_of_int64(scores: list[int]) -> None:
-    answer = core.read_args(world.full(THREE)).prioritize_result(scores)
-    assert json.loads(answer) == [
-        {"Host": "a", "Score": 1},
-        {"Host": "b", "Score": -2},
-        {"Host": "c", "Score": 1 << 40},
-    ]
+def test_scores_are_sequences_or_buffers_of_int64() -> None:
+    expected = (1, -2, 1 << 40)
+    packed, spread = array.array("q", expected), array.array("q", [1, 0, -2, 0, 1 << 40])
+    for scores in ([*expected], expected, packed, memoryview(packed), memoryview(spread)[::2]):
+        answer = json.loads(core.read_args(world.full(THREE)).prioritize_result(scores))
+        assert [each["Host"] for each in answer] == ["a", "b", "c"]
+        assert tuple(each["Score"] for each in answer) == expected
 
 
 @pytest.mark.parametrize("scores", [[], [1, 2], [1, 2, 3, 4], array.array("q", [1])])
@@ -68,20 +53,22 @@ def test_a_score_too_many_or_too_few_is_a_value_error(scores: list[int]) -> None
     ("scores", "error"),
     [
         ([1, 2, None], TypeError),
-        ([1, 2, 0.5], TypeError),
         ([1, 2, float("nan")], TypeError),
         ([1, 2, "3"], TypeError),
         ([1, 2, 10**30], OverflowError),
         ("123", TypeError),
         (None, TypeError),
-        (7, TypeError),
         ({0: 1, 1: 2, 2: 3}, TypeError),
         (array.array("d", [1, 2, 3]), TypeError),
     ],
 )
 def test_what_is_not_an_int64_is_no_score(scores: object, error: type[Exception]) -> None:
     with pytest.raises(error):
-        core.read_args(world.full(THREE)).prioritize_result(scores)  # type: ignore[arg-type]
+        core.read_args(world.full(THREE)).prioritize_result(scores)
+
+
+TWICE = "byte 32: Nodes.items[0]: given twice, so that the nodes could not be sent back as they"
+TWICE += " came in"
 
 
 @pytest.mark.parametrize(
@@ -96,13 +83,7 @@ def test_what_is_not_an_int64_is_no_score(scores: object, error: type[Exception]
         ),
         (b'{"a":"\xff"}', "byte 6: not UTF-8"),
         (b"{}{}", "byte 2: unexpected data behind the end of the JSON value"),
-        (
-            b'{"Nodes":{"items":[{}],"items":[{}]}}',
-            (
-                "byte 32: Nodes.items[0]: given twice, "
-                "so that the nodes could not be sent back as they came in"
-            ),
-        ),
+        (b'{"Nodes":{"items":[{}],"items":[{}]}}', TWICE),
     ],
 )
 def test_a_body_that_cannot_be_read_is_a_wire_error_that_says_where(
@@ -115,19 +96,10 @@ def test_a_body_that_cannot_be_read_is_a_wire_error_that_says_where(
     assert type(caught.value).__module__ == "kubextend.errors"
 
 
-@pytest.mark.parametrize("body", [None, "{}", 7, memoryview(b"{}"), [123, 125]])
+@pytest.mark.parametrize("body", [None, "{}", memoryview(b"{}"), [123, 125]])
 def test_a_body_is_bytes(body: object) -> None:
     with pytest.raises(TypeError):
-        core.read_args(body)  # type: ignore[arg-type]
-
-
-def test_stores_are_node_stores_and_watched_is_named() -> None:
-    with pytest.raises(TypeError):
-        core.read_args(b"{}", 7)  # type: ignore[arg-type]
-    with pytest.raises(TypeError):
-        core.read_args(b"{}", None, core.NodeStore())  # type: ignore[misc]
-    with pytest.raises(TypeError):
-        core.ExtenderArgs()
+        core.read_args(body)
 
 
 WHOLE = {"Pods": [{"metadata": {"uid": "u1"}}, None, {"metadata": {}}], "NumPDBViolations": 3}
@@ -149,45 +121,14 @@ def test_both_forms_of_victims_give_the_same_candidates_and_answer(body: world.J
     assert args.victims == [([], 0), (["u1", ""], 3)]
     assert args.pod is not None
     assert args.pod.name == "p"
-    assert json.loads(args.result(core.Mask([False, True]))) == {
-        "NodeNameToMetaVictims": {
-            "b": {"Pods": [{"UID": "u1"}, {"UID": ""}], "NumPDBViolations": 3}
-        }
-    }
+    left = {"Pods": [{"UID": "u1"}, {"UID": ""}], "NumPDBViolations": 3}
+    answer = json.loads(args.result(core.Mask([False, True])))
+    assert answer == {"NodeNameToMetaVictims": {"b": left}}
     assert args.result(core.Mask([False, False])) == b'{"NodeNameToMetaVictims":{}}'
 
 
-@pytest.mark.parametrize(
-    ("body", "sentence"),
-    [
-        (b"", "byte 0: the body ends too early"),
-        (
-            b'{"NodeNameToMetaVictims":{"a":{"NumPDBViolations":1.5}}}',
-            "byte 50: NodeNameToMetaVictims.NumPDBViolations: expected an integer of 64 bits",
-        ),
-        (
-            b'{"NodeNameToVictims":[]}',
-            "byte 21: NodeNameToVictims: expected an object, found a list",
-        ),
-    ],
-)
-def test_a_preemption_that_cannot_be_read_is_a_wire_error(body: bytes, sentence: str) -> None:
+def test_a_preemption_that_cannot_be_read_is_a_wire_error_that_says_where() -> None:
     with pytest.raises(core.WireError) as caught:
-        core.read_preemption_args(body)
-    assert str(caught.value) == sentence
-
-
-def test_bindings_are_read_in_any_case_and_what_is_absent_is_empty() -> None:
-    exact = b'{"PodName":"p","PodNamespace":"ns","PodUID":"u","Node":"n"}'
-    for body in (exact, exact.lower()):
-        args = core.read_binding_args(body)
-        assert (args.pod_name, args.pod_namespace, args.pod_uid, args.node) == ("p", "ns", "u", "n")
-    for body in (b"{}", b"null", b'{"PodName":null,"Other":[{}]}'):
-        args = core.read_binding_args(body)
-        assert (args.pod_name, args.pod_namespace, args.pod_uid, args.node) == ("", "", "", "")
-
-
-@pytest.mark.parametrize("body", [b"", b"[]", b'{"Node":7}', b'{"Node":"n"', b'{"Node":"\xff"}'])
-def test_a_binding_that_cannot_be_read_is_a_wire_error(body: bytes) -> None:
-    with pytest.raises(core.WireError, match=r"^byte \d+: "):
-        core.read_binding_args(body)
+        core.read_preemption_args(b'{"NodeNameToMetaVictims":{"a":{"NumPDBViolations":1.5}}}')
+    where = "byte 50: NodeNameToMetaVictims.NumPDBViolations"
+    assert str(caught.value) == f"{where}: expected an integer of 64 bits"
