@@ -48,14 +48,9 @@ class Pod:
     def counts(self) -> bool:
         return not self.gone and (self.bound or (self.permitted and not self.failing))
 
-    @property
-    def scheduler(self) -> str:
-        name: str = self.shown["spec"]["schedulerName"]
-        return name
-
-    @property
-    def gated(self) -> bool:
-        return "schedulingGates" in self.shown["spec"]
+    def may_be_placed(self, scheduler: str) -> bool:
+        spec = self.shown["spec"]
+        return spec["schedulerName"] == scheduler and "schedulingGates" not in spec
 
 
 @dataclass
@@ -116,7 +111,7 @@ class World:
     def begin(self, pod: Pod) -> None:
         """kube-scheduler asks about the pod."""
         waits = pod.task is None and not pod.bound and not pod.gone
-        if not waits or pod.gated or pod.scheduler != self.scheduler:
+        if not waits or not pod.may_be_placed(self.scheduler):
             return
         said = self.life.process.pre_filter(pod.shown)
         if said in {"", TOO_FEW}:
@@ -127,9 +122,7 @@ class World:
     def there(self) -> int:
         """How many pods run, or may be placed some day."""
         alive = [pod for pod in self.pods.values() if not pod.gone]
-        return sum(
-            pod.bound or (pod.scheduler == self.scheduler and not pod.gated) for pod in alive
-        )
+        return sum(pod.bound or pod.may_be_placed(self.scheduler) for pod in alive)
 
     async def restart(self, scheduler: str) -> None:
         """The process is gone with all that it knew; a new one lists what kube-apiserver has.
@@ -145,9 +138,7 @@ class World:
         tasks = [pod.task for pod in self.pods.values() if pod.task is not None]
         for task in tasks:
             task.cancel()
-        for pod in self.pods.values():
-            if pod.gate is not None and not pod.gate.done():
-                pod.gate.set_result("well")
+        self.open_gates()
         if tasks:
             await asyncio.wait(tasks)
         for pod in self.pods.values():
@@ -155,12 +146,14 @@ class World:
                 self.excused.append(pod.name)
             pod.permitted = pod.failing = pod.entitled = False
             pod.reserved = pod.bound
-        listed = [pod.shown for pod in self.pods.values() if not pod.gone or self.terminates(pod)]
-        self.life.process.list(listed)
+        pods = self.pods.values()
+        there = [p for p in pods if not p.gone or "deletionTimestamp" in p.shown["metadata"]]
+        self.life.process.list(pod.shown for pod in there)
 
-    @staticmethod
-    def terminates(pod: Pod) -> bool:
-        return "deletionTimestamp" in pod.shown["metadata"]
+    def open_gates(self) -> None:
+        for pod in self.pods.values():
+            if pod.gate is not None and not pod.gate.done():
+                pod.gate.set_result("well")
 
 
 class Life:
@@ -213,9 +206,7 @@ class Life:
         well = await self.paused(pod, "well", "well", "well", "refused") == "well"
         return Status.success() if well else Status.unschedulable("refused")
 
-    async def pre_bind(self, _state: CycleState, pod: core.Pod, _node: str) -> Status:
-        well = await self.paused(pod, "well", "well", "well", "refused") == "well"
-        return Status.success() if well else Status.unschedulable("refused")
+    pre_bind = permit
 
     async def bind(self, pod: Pod) -> None:
         if pod.nodeless:
@@ -271,20 +262,8 @@ class Asked:
 
 
 ROUTINE = ("begin", "go")
-TROUBLE = (
-    "allow",
-    "reject",
-    "cancel",
-    "gone",
-    "deleting",
-    "seen",
-    "filter",
-    "come",
-    "ungate",
-    *("node",) * 3,
-    "restart",
-    "rename",
-)
+TROUBLE = ("allow", "reject", "cancel", "gone", "deleting", "seen", "filter", "come", "ungate")
+TROUBLE += ("node", "node", "node", "restart", "rename")
 
 
 async def step(world: World, pod: Pod) -> None:
@@ -332,13 +311,15 @@ def changed(world: World, pod: Pod, what: str) -> None:
     """The watch shows something new of the pod, or of its node."""
     if what == "node":
         lose_node(world, pod)
-        return
-    if pod.gone:
-        return
-    if what == "ungate":
+    elif not pod.gone and what == "ungate":
         pod.shown["spec"].pop("schedulingGates", None)
         world.tell("MODIFIED", pod)
-        return
+    elif not pod.gone:
+        go(world, pod, what)
+
+
+def go(world: World, pod: Pod, what: str) -> None:
+    """The pod is deleted, at once or after its containers have ended."""
     pod.gone = True
     if pod.entitled or pod.bound:
         world.excused.append(pod.name)
@@ -364,9 +345,7 @@ async def drained(world: World) -> None:
     """Whatever was begun ends well, or by its time-out."""
     world.kind = True
     while any(pod.task for pod in world.pods.values()):
-        for pod in world.pods.values():
-            if pod.gate is not None and not pod.gate.done():
-                pod.gate.set_result("well")
+        world.open_gates()
         world.now_s += 10
         await skip(10)
     world.now_s += 70
@@ -409,11 +388,8 @@ async def all_get_through(world: World) -> None:
     for number in range(world.minimum):
         world.add(f"new{number}")
     world.now_s += 1
-    pods = [
-        pod
-        for pod in world.pods.values()
-        if not pod.gone and not pod.gated and pod.scheduler == world.scheduler
-    ]
+    alive = [pod for pod in world.pods.values() if not pod.gone]
+    pods = [pod for pod in alive if pod.may_be_placed(world.scheduler)]
     for pod in pods:
         world.begin(pod)
     for _ in range(20):
