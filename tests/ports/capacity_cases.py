@@ -1,15 +1,9 @@
 """Generates the cases of CapacityScheduling: ElasticQuotas, and who the pods of a cluster are."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from tests.ports.cases import Json, _Draw
-
-__all__ = ["QUOTAS", "capacity_args", "in_namespaces"]
+from tests.ports.drawing import Draw, Json
 
 QUOTAS = "scheduling.x-k8s.io/v1alpha1/elasticquotas"
 
@@ -19,10 +13,10 @@ _NOW_AND_THEN = {"nvidia.com/gpu": "", "example.com/fpga": "", "hugepages-2Mi": 
 _PODS_OF_A_NODE = 2.7
 
 
-def capacity_args(draw: _Draw) -> Json:
+def capacity_args(draw: Draw) -> Json:
     """Return ElasticQuotas, and the namespaces and priorities that the pods get in turn."""
     namespaces = [f"ns-{i}" for i in range(draw.one((1, 2, 3, 5)))]
-    nodes = 5 + type(draw)(f"cluster {draw.cluster}").expovariate(1 / 25)
+    nodes = 5 + Draw(f"cluster {draw.cluster}").expovariate(1 / 25)
     pods = _PODS_OF_A_NODE * nodes / len(namespaces)
     quotas = []
     for namespace in namespaces:
@@ -37,7 +31,7 @@ def capacity_args(draw: _Draw) -> Json:
     return {"quotas": quotas, "namespaces": namespaces, "priorities": priorities}
 
 
-def _amounts(draw: _Draw, pods: float) -> Json:
+def _amounts(draw: Draw, pods: float) -> Json:
     amounts = {
         resource: f"{round(pods * amount)}{unit}" for resource, (amount, unit) in _OF_A_POD.items()
     }

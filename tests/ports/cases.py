@@ -1,66 +1,30 @@
 """Generates clusters, and questions about them for each ported plugin; the same in every run."""
 
-import random
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final
 
 from tests.ports.capacity_cases import capacity_args
+from tests.ports.drawing import Draw, Json, pod_of
 from tests.ports.gang_cases import gang_args, gang_cluster, gang_pod
 from tests.ports.network_cases import network_args, network_cluster, network_pod
 from tests.ports.numa_cases import numa_args, numa_cluster, numa_pod
 from tests.ports.syscall_cases import syscall_args, syscall_cluster, syscall_pod
 
-__all__ = [
-    "CLUSTERS",
-    "MEASURED_AT",
-    "PORTS",
-    "QUESTIONS",
-    "Json",
-    "cluster_for",
-    "clusters",
-    "questions",
-]
-
-Json: TypeAlias = dict[str, Any]
-_T = TypeVar("_T")
-
 CLUSTERS: Final = 250
+# About each cluster, for each plugin.
 QUESTIONS: Final = 8
-"""Questions about each cluster for each plugin."""
-
+# 2027-01-15T08:00:00Z, the end of the time over which the load of nodes is measured.
 MEASURED_AT: Final = 1_800_000_000
-"""2027-01-15T08:00:00Z, the end of the time over which the load of nodes is measured."""
 
+_STARTS: Final = ("07:00:00", "07:58:59", "07:59:00", "07:59:01", "08:00:00", "08:00:05")
 _LARGEST, _SMALLEST = 200, 5
 _GPU, _FPGA = "nvidia.com/gpu", "example.com/fpga"
-
-
-class _Draw(random.Random):
-    """Draws what a case has; the same in every run.
-
-    Attributes:
-        cluster: the number of the cluster that is asked about.
-    """
-
-    cluster = 0
-
-    def one(self, of: Sequence[_T]) -> _T:
-        """Return one of the values."""
-        return of[int(self.random() * len(of))]
-
-    def whole(self, lowest: int, highest: int) -> int:
-        """Return a number from the lowest to the highest."""
-        return lowest + int(self.random() * (highest - lowest + 1))
-
-    def happens(self, share: float) -> bool:
-        """Return whether an event happens that happens in this share of the cases."""
-        return self.random() < share
 
 
 def clusters() -> Iterator[Json]:
     """Yield clusters of 5 to 200 nodes with the pods on the nodes, nominated pods, and load."""
     for number in range(CLUSTERS):
-        draw = _Draw(f"cluster {number}")
+        draw = Draw(f"cluster {number}")
         size = {0: _LARGEST, 1: _SMALLEST}.get(number)
         if size is None:
             # Small clusters are as different as large ones, and cost less.
@@ -73,18 +37,18 @@ def clusters() -> Iterator[Json]:
 def cluster_for(plugin: str, number: int, cluster: Json) -> Json:
     """Return a cluster with what only this plugin reads: objects, labels of nodes, or pods."""
     change = _CLUSTERS.get(plugin)
-    return cluster if change is None else change(_Draw(f"{plugin} of {number}"), number, cluster)
+    return cluster if change is None else change(Draw(f"{plugin} of {number}"), number, cluster)
 
 
 def questions(plugin: str, cluster: int) -> Iterator[tuple[Json, Json]]:
     """Yield the arguments of a plugin and the pod, for each question about a cluster."""
-    draw = _Draw(f"{plugin} {cluster}")
+    draw = Draw(f"{plugin} {cluster}")
     draw.cluster = cluster
     for number in range(QUESTIONS):
         yield PORTS[plugin](draw), _PODS.get(plugin, _pod)(draw, f"asked-{number}")
 
 
-def _node(draw: _Draw, name: str) -> Json:
+def _node(draw: Draw, name: str) -> Json:
     cpu = draw.one(("2", "4", "3920m", "7500m", "16", "63800m", "128", "0"))
     memory = draw.one(("4Gi", "7935272Ki", "16Gi", "64Gi", "257654784Ki", "512Gi", "1000000000"))
     allocatable = {"cpu": cpu, "memory": memory, "pods": draw.one(("3", "8", "110", "110"))}
@@ -97,23 +61,14 @@ def _node(draw: _Draw, name: str) -> Json:
     return {"metadata": {"name": name, "uid": f"uid-of-{name}"}, "status": status}
 
 
-def _pods_on(draw: _Draw, node: str) -> Iterator[Json]:
+def _pods_on(draw: Draw, node: str) -> Iterator[Json]:
     for number in range(draw.one((0, 1, 2, 3, 3, 4, 6))):
         pod = _pod(draw, f"{node}-{number}")
         pod["spec"]["nodeName"] = node
         if draw.happens(0.2):
             pod["metadata"]["deletionTimestamp"] = "2027-01-15T07:59:30Z"
         if draw.happens(0.8):
-            pod["status"]["startTime"] = draw.one(
-                (
-                    "2027-01-15T07:00:00Z",
-                    "2027-01-15T07:58:59Z",
-                    "2027-01-15T07:59:00Z",
-                    "2027-01-15T07:59:01Z",
-                    "2027-01-15T08:00:00Z",
-                    "2027-01-15T08:00:05Z",
-                )
-            )
+            pod["status"]["startTime"] = f"2027-01-15T{draw.one(_STARTS)}Z"
         yield pod
     for number in range(draw.one((0, 0, 0, 1, 2))):
         pod = _pod(draw, f"{node}-nominated-{number}")
@@ -121,7 +76,7 @@ def _pods_on(draw: _Draw, node: str) -> Iterator[Json]:
         yield pod
 
 
-def _pod(draw: _Draw, name: str) -> Json:
+def _pod(draw: Draw, name: str) -> Json:
     # Now and then all containers are without requests.
     asking = 0.0 if draw.happens(0.1) else 0.7
     spec: Json = {
@@ -134,11 +89,10 @@ def _pod(draw: _Draw, name: str) -> Json:
         ]
     if draw.happens(0.1):
         spec["overhead"] = {"cpu": "250m", "memory": "120Mi"}
-    metadata = {"name": name, "namespace": "ns", "uid": f"uid-of-{name}"}
-    return {"metadata": metadata, "spec": spec, "status": {}}
+    return pod_of(name, spec)
 
 
-def _container(draw: _Draw, asking: float, name: str, *, sidecar: bool = False) -> Json:
+def _container(draw: Draw, asking: float, name: str, *, sidecar: bool = False) -> Json:
     requests, limits = {}, {}
     for resource, amounts in _AMOUNTS.items():
         rare = resource not in {"cpu", "memory"}
@@ -166,7 +120,7 @@ _AMOUNTS: Final = {
 }
 
 
-def _metrics(draw: _Draw, nodes: Sequence[Json]) -> Json:
+def _metrics(draw: Draw, nodes: Sequence[Json]) -> Json:
     measured = {}
     for node in nodes:
         metrics = []
@@ -178,26 +132,25 @@ def _metrics(draw: _Draw, nodes: Sequence[Json]) -> Json:
         if draw.happens(0.95):
             measured[node["metadata"]["name"]] = {"metrics": metrics}
     window = {"start": MEASURED_AT - 900, "end": MEASURED_AT, "duration": "15m"}
-    return {
-        "timestamp": MEASURED_AT,
-        "window": window,
-        "source": "generated",
-        "data": {"NodeMetricsMap": measured},
-    }
+    taken = {"timestamp": MEASURED_AT, "window": window, "source": "generated"}
+    return {**taken, "data": {"NodeMetricsMap": measured}}
 
 
-def _resources(draw: _Draw, most_weight: int) -> list[Json]:
+def _resources(draw: Draw, most_weight: int) -> list[Json]:
     names = ["cpu", "memory", "ephemeral-storage", _GPU, _FPGA, "hugepages-2Mi"]
     count = draw.one((1, 2, 2, 3, 4))
     chosen = [names.pop(draw.whole(0, len(names) - 1)) for _ in range(count)]
     return [{"name": name, "weight": draw.whole(1, most_weight)} for name in chosen]
 
 
-def _fit(draw: _Draw) -> Json:
+_BOTH: Final = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
+
+
+def _fit(draw: Draw) -> Json:
     kind = draw.one(("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"))
     strategy: Json = {"type": kind, "resources": _resources(draw, 100)}
     if draw.happens(0.3):
-        strategy["resources"] = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
+        strategy["resources"] = _BOTH
     if kind == "RequestedToCapacityRatio":
         at = sorted({draw.whole(0, 100) for _ in range(draw.whole(1, 4))})
         shape = [{"utilization": each, "score": draw.whole(0, 10)} for each in at]
@@ -210,40 +163,32 @@ def _fit(draw: _Draw) -> Json:
     return args
 
 
-def _balanced(draw: _Draw) -> Json:
+def _balanced(draw: Draw) -> Json:
     resources = _resources(draw, 1)
-    return {
-        "resources": resources
-        if draw.happens(0.7)
-        else [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
-    }
+    return {"resources": resources if draw.happens(0.7) else _BOTH}
 
 
-def _allocatable(draw: _Draw) -> Json:
+def _allocatable(draw: Draw) -> Json:
     args: Json = {"mode": draw.one(("Least", "Most"))}
     if draw.happens(0.7):
         args["resources"] = _resources(draw, draw.one((1, 100, 1 << 20)))
     return args
 
 
-def _load_variation(draw: _Draw) -> Json:
-    return {
-        "safeVarianceMargin": draw.one((1.0, 0.0, 0.5, 2.0, 7.3)),
-        "safeVarianceSensitivity": draw.one((1.0, 2.0, 0.5, 0.0, 3.7)),
-    }
+def _load_variation(draw: Draw) -> Json:
+    margin, sensitivity = draw.one((1.0, 0.0, 0.5, 2.0, 7.3)), draw.one((1.0, 2.0, 0.5, 0.0, 3.7))
+    return {"safeVarianceMargin": margin, "safeVarianceSensitivity": sensitivity}
 
 
-def _low_risk(draw: _Draw) -> Json:
+def _low_risk(draw: Draw) -> Json:
     args: Json = {"smoothingWindowSize": draw.one((1, 5, 5, 12))}
     if draw.happens(0.5):
-        args["riskLimitWeights"] = {
-            "cpu": draw.one((0.0, 0.25, 1.0)),
-            "memory": draw.one((0.0, 0.6, 1.0)),
-        }
+        cpu, memory = draw.one((0.0, 0.25, 1.0)), draw.one((0.0, 0.6, 1.0))
+        args["riskLimitWeights"] = {"cpu": cpu, "memory": memory}
     return args
 
 
-def _target_load(draw: _Draw) -> Json:
+def _target_load(draw: Draw) -> Json:
     return {
         "targetUtilization": draw.one((40, 1, 70, 99)),
         "defaultRequestsMultiplier": draw.one(("1.5", "1", "2.25")),
@@ -251,7 +196,7 @@ def _target_load(draw: _Draw) -> Json:
     }
 
 
-PORTS: Final[dict[str, Callable[[_Draw], Json]]] = {
+PORTS: Final[dict[str, Callable[[Draw], Json]]] = {
     "NetworkOverhead": network_args,
     "NodeResourcesFit": _fit,
     "NodeResourcesBalancedAllocation": _balanced,
@@ -267,13 +212,13 @@ PORTS: Final[dict[str, Callable[[_Draw], Json]]] = {
 }
 """The ported plugins, each with the function that draws arguments for it."""
 
-_PODS: Final[dict[str, Callable[[_Draw, str], Json]]] = {
+_PODS: Final[dict[str, Callable[[Draw, str], Json]]] = {
     "NetworkOverhead": network_pod,
     "NodeResourceTopologyMatch": numa_pod,
     "PodGroupCoscheduling": gang_pod,
     "SySched": syscall_pod,
 }
-_CLUSTERS: Final[dict[str, Callable[[_Draw, int, Json], Json]]] = {
+_CLUSTERS: Final[dict[str, Callable[[Draw, int, Json], Json]]] = {
     "NetworkOverhead": network_cluster,
     "NodeResourceTopologyMatch": numa_cluster,
     "PodGroupCoscheduling": gang_cluster,

@@ -1,15 +1,10 @@
 """Generates PodGroups, and clusters whose pods belong to them."""
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.ports.cases import Json
-    from tests.ports.cases import _Draw as Draw
-
-__all__ = ["OVERCOMMITTED", "TENTH", "UNCOUNTED", "gang_args", "gang_cluster", "gang_pod"]
+from tests.ports.drawing import Draw, Json, object_of, pod_of
 
 POD_GROUPS: Final = "scheduling.x-k8s.io/v1alpha1/podgroups"
 TENTH: Final = 10
@@ -29,7 +24,7 @@ _Free = Counter[str]
 """What is free by resource, cpu in milli-CPUs and memory in MiB."""
 
 
-def gang_cluster(draw: "Draw", number: int, cluster: "Json") -> "Json":
+def gang_cluster(draw: Draw, number: int, cluster: Json) -> Json:
     """Return a cluster with PodGroups, whose pods are about half of the cluster's pods."""
     nodes = [_node(draw, node, number) for node in cluster["nodes"]]
     pods = [_member(draw, _small(draw, pod, number), 0.5) for pod in cluster["pods"]]
@@ -44,18 +39,17 @@ def gang_cluster(draw: "Draw", number: int, cluster: "Json") -> "Json":
     return {**cluster, "nodes": nodes, "pods": pods, "objects": {POD_GROUPS: groups}}
 
 
-def gang_pod(draw: "Draw", name: str) -> "Json":
+def gang_pod(draw: Draw, name: str) -> Json:
     """Return a pod that most often names a PodGroup."""
-    metadata = {"name": name, "uid": f"uid-of-{name}"}
-    return _member(draw, {"metadata": metadata, "spec": {"containers": []}, "status": {}}, 0.95)
+    return _member(draw, pod_of(name, {"containers": []}), 0.95)
 
 
-def gang_args(draw: "Draw") -> "Json":
+def gang_args(draw: Draw) -> Json:
     """Return arguments of Coscheduling."""
     return {"permitWaitingTimeSeconds": draw.one((60, 10, 1))}
 
 
-def _member(draw: "Draw", pod: "Json", share: float) -> "Json":
+def _member(draw: Draw, pod: Json, share: float) -> Json:
     metadata = {**pod["metadata"], "namespace": draw.one(_NAMESPACES)}
     metadata.pop("deletionTimestamp", None)
     if draw.happens(share):
@@ -63,20 +57,18 @@ def _member(draw: "Draw", pod: "Json", share: float) -> "Json":
     return {**pod, "metadata": metadata}
 
 
-def _uncounted(draw: "Draw", pod: "Json") -> "Json":
+def _uncounted(draw: Draw, pod: Json) -> Json:
     """Return the pod; sometimes it is being deleted, gated, or another scheduler's."""
     if draw.happens(0.2):
         deleted = {"deletionTimestamp": "2027-01-15T07:59:30Z"}
         return {**pod, "metadata": pod["metadata"] | deleted}
     if draw.happens(0.2) and "nodeName" not in pod["spec"]:
-        keeps = draw.one(
-            ({"schedulingGates": [{"name": "example.com/quota"}]}, {"schedulerName": "other"})
-        )
-        return {**pod, "spec": pod["spec"] | keeps}
+        gated = {"schedulingGates": [{"name": "example.com/quota"}]}
+        return {**pod, "spec": pod["spec"] | draw.one((gated, {"schedulerName": "other"}))}
     return pod
 
 
-def _node(draw: "Draw", node: "Json", number: int) -> "Json":
+def _node(draw: Draw, node: Json, number: int) -> Json:
     cpu = draw.one((2, 4) if number % TENTH == OVERCOMMITTED else (16, 32, 64))
     allocatable = {"cpu": f"{cpu}", "memory": f"{cpu * 4096}Mi", "pods": f"{_MOST_PODS}"}
     if draw.happens(0.3):
@@ -84,8 +76,8 @@ def _node(draw: "Draw", node: "Json", number: int) -> "Json":
     return {**node, "status": {"allocatable": allocatable, "capacity": allocatable}}
 
 
-def _small(draw: "Draw", pod: "Json", number: int) -> "Json":
-    """Return the pod with other requests: six such pods have room on a node, as a rule."""
+def _small(draw: Draw, pod: Json, number: int) -> Json:
+    """Return the pod with requests of which a node has, as a rule, room for six."""
     milli = draw.one((0, 100, 250, 1000, 2000))
     requests = {"cpu": f"{milli}m", "memory": f"{draw.one((0, 64, 1000, 4096))}Mi"}
     if number % TENTH == OVERCOMMITTED and draw.happens(0.1):
@@ -95,7 +87,7 @@ def _small(draw: "Draw", pod: "Json", number: int) -> "Json":
     return {**pod, "spec": {**kept, "containers": [container]}}
 
 
-def _free(nodes: "Sequence[Json]", pods: "Sequence[Json]", group: tuple[str, str]) -> _Free:
+def _free(nodes: Sequence[Json], pods: Sequence[Json], group: tuple[str, str]) -> _Free:
     """Return what pods outside of a PodGroup leave free on all nodes together."""
     free = _Free()
     for node in nodes:
@@ -110,7 +102,7 @@ def _free(nodes: "Sequence[Json]", pods: "Sequence[Json]", group: tuple[str, str
     return free
 
 
-def _amounts(given: "Json") -> dict[str, int]:
+def _amounts(given: Json) -> dict[str, int]:
     cpu = given["cpu"]
     return {
         "cpu": int(cpu[:-1]) if cpu.endswith("m") else int(cpu) * 1000,
@@ -119,9 +111,7 @@ def _amounts(given: "Json") -> dict[str, int]:
     }
 
 
-def _pod_group(
-    draw: "Draw", name: str, namespace: str, free: _Free, pods: "Sequence[Json]"
-) -> "Json":
+def _pod_group(draw: Draw, name: str, namespace: str, free: _Free, pods: Sequence[Json]) -> Json:
     mine = [
         "nodeName" in pod["spec"]
         for pod in pods
@@ -139,14 +129,7 @@ def _pod_group(
             if draw.happens(0.5)
         }
         units = {"cpu": "m", "memory": "Mi", _GPU: ""}
-        spec["minResources"] = {
-            resource: f"{amount}{units[resource]}" for resource, amount in wanted.items()
-        }
+        spec["minResources"] = {name: f"{amount}{units[name]}" for name, amount in wanted.items()}
     if draw.happens(0.5):
         spec["scheduleTimeoutSeconds"] = draw.one((0, 5, 120))
-    return {
-        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
-        "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": namespace, "uid": f"{namespace}-{name}"},
-        "spec": spec,
-    }
+    return object_of("scheduling.x-k8s.io/v1alpha1", "PodGroup", namespace, name, spec)

@@ -1,14 +1,9 @@
 """Generates the regions and zones of nodes, the costs between them, and pods of AppGroups."""
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.ports.cases import Json
-    from tests.ports.cases import _Draw as Draw
-
-__all__ = ["network_args", "network_cluster", "network_pod"]
+from tests.ports.drawing import Draw, Json, object_of, pod_of
 
 APP_GROUPS: Final = "appgroup.diktyo.x-k8s.io/v1alpha1/appgroups"
 TOPOLOGIES: Final = "networktopology.diktyo.x-k8s.io/v1alpha1/networktopologies"
@@ -22,9 +17,8 @@ _GROUPS: Final = ("shop", "mail")
 _WORKLOADS: Final = ("web", "cart", "db", "queue")
 
 
-def network_cluster(draw: "Draw", number: int, cluster: "Json") -> "Json":
+def network_cluster(draw: Draw, _number: int, cluster: Json) -> Json:
     """Return a cluster with regions, zones, AppGroups and a NetworkTopology."""
-    del number
     nodes = [_placed(draw, node) for node in cluster["nodes"]]
     pods = [_grouped(draw, pod, 0.35) for pod in cluster["pods"]]
     groups = [
@@ -33,25 +27,16 @@ def network_cluster(draw: "Draw", number: int, cluster: "Json") -> "Json":
         for namespace in draw.one((("ns",), ("default",), ("ns", "default")))
     ]
     topology = _network_topology(draw, draw.one(("ns", "default")))
-    return {
-        **cluster,
-        "nodes": nodes,
-        "pods": pods,
-        "objects": {APP_GROUPS: groups, TOPOLOGIES: [topology]},
-    }
+    objects = {APP_GROUPS: groups, TOPOLOGIES: [topology]}
+    return {**cluster, "nodes": nodes, "pods": pods, "objects": objects}
 
 
-def network_pod(draw: "Draw", name: str) -> "Json":
+def network_pod(draw: Draw, name: str) -> Json:
     """Return a pod that is most often one of an AppGroup."""
-    pod: Json = {
-        "metadata": {"name": name, "namespace": "ns", "uid": f"uid-of-{name}"},
-        "spec": {"containers": [{"name": "c"}]},
-        "status": {},
-    }
-    return _grouped(draw, pod, 0.95)
+    return _grouped(draw, pod_of(name, {"containers": [{"name": "c"}]}), 0.95)
 
 
-def network_args(draw: "Draw") -> "Json":
+def network_args(draw: Draw) -> Json:
     """Return arguments of NetworkOverhead."""
     return {
         "namespaces": draw.one((["ns", "default"], ["default", "ns"], ["none", "default", "ns"])),
@@ -60,7 +45,7 @@ def network_args(draw: "Draw") -> "Json":
     }
 
 
-def _placed(draw: "Draw", node: "Json") -> "Json":
+def _placed(draw: Draw, node: Json) -> Json:
     zone = draw.one(_ZONES)
     labels = {_REGION: zone.split("-")[0], _ZONE: zone}
     for label in (_REGION, _ZONE):
@@ -69,7 +54,7 @@ def _placed(draw: "Draw", node: "Json") -> "Json":
     return {**node, "metadata": {**node["metadata"], "labels": labels}}
 
 
-def _grouped(draw: "Draw", pod: "Json", share: float) -> "Json":
+def _grouped(draw: Draw, pod: Json, share: float) -> Json:
     if not draw.happens(share):
         return pod
     labels = {_GROUP: draw.one(_GROUPS), _WORKLOAD: draw.one(_WORKLOADS)}
@@ -78,7 +63,7 @@ def _grouped(draw: "Draw", pod: "Json", share: float) -> "Json":
     return {**pod, "metadata": {**pod["metadata"], "labels": labels}}
 
 
-def _app_group(draw: "Draw", name: str, namespace: str) -> "Json":
+def _app_group(draw: Draw, name: str, namespace: str) -> Json:
     workloads = []
     for selector in _WORKLOADS:
         wanted = [other for other in (*_WORKLOADS, "other") if draw.happens(0.4)]
@@ -87,32 +72,24 @@ def _app_group(draw: "Draw", name: str, namespace: str) -> "Json":
             for other in wanted
         ]
         workloads.append({"workload": _workload(selector), "dependencies": dependencies})
-    return {
-        "apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1",
-        "kind": "AppGroup",
-        "metadata": {"name": name, "namespace": namespace, "uid": f"{namespace}-{name}"},
-        "spec": {
-            "numMembers": len(workloads),
-            "topologySortingAlgorithm": "KahnSort",
-            "workloads": workloads,
-        },
-    }
+    spec = {"numMembers": len(workloads), "topologySortingAlgorithm": "KahnSort"}
+    spec["workloads"] = workloads
+    return object_of("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup", namespace, name, spec)
 
 
-def _workload(selector: str) -> "Json":
+def _workload(selector: str) -> Json:
     return {"kind": "Deployment", "name": selector, "selector": selector}
 
 
-def _network_topology(draw: "Draw", namespace: str) -> "Json":
-    return {
-        "apiVersion": "networktopology.diktyo.x-k8s.io/v1alpha1",
-        "kind": "NetworkTopology",
-        "metadata": {"name": "net", "namespace": namespace, "uid": "net"},
-        "spec": {"configmapName": "netperf", "weights": list(_weights(draw))},
-    }
+def _network_topology(draw: Draw, namespace: str) -> Json:
+    spec = {"configmapName": "netperf", "weights": list(_weights(draw))}
+    version = "networktopology.diktyo.x-k8s.io/v1alpha1"
+    made = object_of(version, "NetworkTopology", namespace, "net", spec)
+    made["metadata"]["uid"] = "net"
+    return made
 
 
-def _weights(draw: "Draw") -> "Iterator[Json]":
+def _weights(draw: Draw) -> Iterator[Json]:
     for name in ("UserDefined", "NetperfCosts"):
         places = [_costs_between(draw, _REGION, _REGIONS), _costs_between(draw, _ZONE, _ZONES)]
         # The original sorts only what people write; what is measured comes sorted.
@@ -123,7 +100,7 @@ def _weights(draw: "Draw") -> "Iterator[Json]":
         yield {"name": name, "topologyList": places}
 
 
-def _costs_between(draw: "Draw", key: str, places: tuple[str, ...]) -> "Json":
+def _costs_between(draw: Draw, key: str, places: tuple[str, ...]) -> Json:
     origins = []
     for origin in places:
         costs = [

@@ -1,14 +1,9 @@
 """Generates the NUMA zones of a cluster's nodes, and pods that kubelet aligns with zones."""
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.ports.cases import Json
-    from tests.ports.cases import _Draw as Draw
-
-__all__ = ["RESOURCE", "UNSORTED", "numa_args", "numa_cluster", "numa_pod"]
+from tests.ports.drawing import Draw, Json, pod_of
 
 RESOURCE: Final = "topology.node.k8s.io/v1alpha2/noderesourcetopologies"
 UNSORTED: Final = 20
@@ -24,7 +19,7 @@ _OLD: Final = tuple(
 )
 
 
-def numa_cluster(draw: "Draw", number: int, cluster: "Json") -> "Json":
+def numa_cluster(draw: Draw, number: int, cluster: Json) -> Json:
     """Return a cluster with NodeResourceTopology objects for most of its nodes."""
     # The original takes a device of which a node has 0 for one that the node has.
     nodes = [_without_zeros(node) for node in cluster["nodes"]]
@@ -39,7 +34,7 @@ def numa_cluster(draw: "Draw", number: int, cluster: "Json") -> "Json":
     return {**cluster, "nodes": nodes, "objects": {RESOURCE: found}}
 
 
-def _without_zeros(node: "Json") -> "Json":
+def _without_zeros(node: Json) -> Json:
     allocatable = {
         name: quantity
         for name, quantity in node["status"]["allocatable"].items()
@@ -48,7 +43,7 @@ def _without_zeros(node: "Json") -> "Json":
     return {**node, "status": {"allocatable": allocatable, "capacity": allocatable}}
 
 
-def _topology(draw: "Draw", node: "Json") -> "Json":
+def _topology(draw: Draw, node: Json) -> Json:
     count = draw.one((1, 2, 2, 2, 3, 4, 4, 6, 8))
     zones = [_zone(draw, node["status"]["allocatable"], at, count) for at in range(count)]
     if draw.happens(0.2):
@@ -66,7 +61,7 @@ def _topology(draw: "Draw", node: "Json") -> "Json":
     return made
 
 
-def _attributes(draw: "Draw") -> "Iterator[Json]":
+def _attributes(draw: Draw) -> Iterator[Json]:
     single = "single-numa-node"
     yield _named(
         "topologyManagerPolicy",
@@ -79,11 +74,11 @@ def _attributes(draw: "Draw") -> "Iterator[Json]":
     yield _named("nodeTopologyVersion", "2")
 
 
-def _named(name: str, value: str) -> "Json":
+def _named(name: str, value: str) -> Json:
     return {"name": name, "value": value}
 
 
-def _zone(draw: "Draw", allocatable: "Json", at: int, count: int) -> "Json":
+def _zone(draw: Draw, allocatable: Json, at: int, count: int) -> Json:
     cores = {"2": 2, "4": 4, "3920m": 4, "7500m": 8, "16": 16, "63800m": 64, "128": 128, "0": 0}
     milli = cores[allocatable["cpu"]] * 1000 // count
     whole = f"{milli}m" if draw.happens(0.3) else str(milli // 1000)
@@ -108,11 +103,11 @@ def _zone(draw: "Draw", allocatable: "Json", at: int, count: int) -> "Json":
     return zone
 
 
-def _resource(name: str, capacity: str, available: str) -> "Json":
+def _resource(name: str, capacity: str, available: str) -> Json:
     return {"name": name, "capacity": capacity, "allocatable": capacity, "available": available}
 
 
-def numa_pod(draw: "Draw", name: str) -> "Json":
+def numa_pod(draw: Draw, name: str) -> Json:
     """Return a pod of any class of QoS, most often Guaranteed."""
     kind = draw.one(("Guaranteed", "Guaranteed", "Guaranteed", "Burstable", "BestEffort"))
     count = draw.one((1, 1, 1, 2, 3))
@@ -125,11 +120,10 @@ def numa_pod(draw: "Draw", name: str) -> "Json":
             spec["initContainers"][0]["restartPolicy"] = "Always"
     if draw.happens(0.1):
         spec["overhead"] = {"cpu": "250m", "memory": "120Mi"}
-    metadata = {"name": name, "namespace": "ns", "uid": f"uid-of-{name}"}
-    return {"metadata": metadata, "spec": spec, "status": {}}
+    return pod_of(name, spec)
 
 
-def _container(draw: "Draw", kind: str, name: str) -> "Json":
+def _container(draw: Draw, kind: str, name: str) -> Json:
     requests: dict[str, str] = {}
     if kind != "BestEffort":
         requests = {
@@ -152,14 +146,11 @@ def _container(draw: "Draw", kind: str, name: str) -> "Json":
     return {"name": name, "resources": {"requests": requests, "limits": limits}}
 
 
-def numa_args(draw: "Draw") -> "Json":
+def numa_args(draw: Draw) -> Json:
     """Return arguments of NodeResourceTopologyMatch."""
-    strategy: Json = {
-        "type": draw.one(
-            ("LeastAllocated", "MostAllocated", "BalancedAllocation", "LeastNUMANodes")
-        ),
-        "resources": [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}],
-    }
+    kinds = ("LeastAllocated", "MostAllocated", "BalancedAllocation", "LeastNUMANodes")
+    both = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
+    strategy: Json = {"type": draw.one(kinds), "resources": both}
     if draw.happens(0.5):
         strategy["resources"] = [
             {"name": name, "weight": draw.whole(1, 100)}

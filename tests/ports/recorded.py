@@ -9,8 +9,6 @@ from typing import Any
 
 from tests.ports.cases import questions
 
-__all__ = ["asked", "line", "read", "write"]
-
 _FOLDER = Path(__file__).parent.parent / "data" / "ports"
 
 

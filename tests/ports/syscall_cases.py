@@ -1,12 +1,8 @@
 """Generates seccomp profiles, and pods that name them."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from tests.ports.cases import Json
-    from tests.ports.cases import _Draw as Draw
-
-__all__ = ["syscall_args", "syscall_cluster", "syscall_pod"]
+from tests.ports.drawing import Draw, Json, object_of, pod_of
 
 PROFILES: Final = "security-profiles-operator.x-k8s.io/v1beta1/seccompprofiles"
 _SYSCALLS: Final = tuple(f"syscall{number}" for number in range(60))
@@ -15,9 +11,8 @@ _NAMESPACES: Final = ("ns", "team")
 _ANNOTATION: Final = "seccomp.security.alpha.kubernetes.io/pod"
 
 
-def syscall_cluster(draw: "Draw", number: int, cluster: "Json") -> "Json":
+def syscall_cluster(draw: Draw, _number: int, cluster: Json) -> Json:
     """Return a cluster whose pods run, most of them with a seccomp profile."""
-    del number
     pods = [_profiled(draw, pod) for pod in cluster["pods"]]
     profiles = [
         _profile(draw, name, namespace, 25)
@@ -30,40 +25,31 @@ def syscall_cluster(draw: "Draw", number: int, cluster: "Json") -> "Json":
     return {**cluster, "pods": pods, "objects": {PROFILES: profiles}}
 
 
-def syscall_pod(draw: "Draw", name: str) -> "Json":
+def syscall_pod(draw: Draw, name: str) -> Json:
     """Return a pod that most often names a seccomp profile."""
-    pod: Json = {
-        "metadata": {"name": name, "namespace": "ns", "uid": f"uid-of-{name}"},
-        "spec": {"containers": [{"name": "c0"}, {"name": "c1"}][: draw.one((1, 2))]},
-        "status": {},
-    }
-    return _profiled(draw, pod)
+    containers = [{"name": "c0"}, {"name": "c1"}][: draw.one((1, 2))]
+    return _profiled(draw, pod_of(name, {"containers": containers}))
 
 
-def syscall_args(draw: "Draw") -> "Json":
+def syscall_args(draw: Draw) -> Json:
     """Return arguments of SySched."""
     name = draw.one(("all-syscalls", "all-syscalls", "web", "none"))
-    return {
-        "defaultProfileNamespace": "ns" if name == "web" else "default",
-        "defaultProfileName": name,
-    }
+    namespace = "ns" if name == "web" else "default"
+    return {"defaultProfileNamespace": namespace, "defaultProfileName": name}
 
 
-def _profile(draw: "Draw", name: str, namespace: str, most: int) -> "Json":
+def _profile(draw: Draw, name: str, namespace: str, most: int) -> Json:
     rules = []
     for action in ("SCMP_ACT_ALLOW", "SCMP_ACT_LOG", "SCMP_ACT_ERRNO", "SCMP_ACT_TRACE"):
         if draw.happens(0.9 if action == "SCMP_ACT_ALLOW" else 0.3):
             names = sorted({draw.one(_SYSCALLS) for _ in range(draw.whole(0, most))})
             rules.append({"action": action, "names": names})
-    return {
-        "apiVersion": "security-profiles-operator.x-k8s.io/v1beta1",
-        "kind": "SeccompProfile",
-        "metadata": {"name": name, "namespace": namespace, "uid": f"{namespace}-{name}"},
-        "spec": {"defaultAction": "SCMP_ACT_ERRNO", "syscalls": rules},
-    }
+    version = "security-profiles-operator.x-k8s.io/v1beta1"
+    spec = {"defaultAction": "SCMP_ACT_ERRNO", "syscalls": rules}
+    return object_of(version, "SeccompProfile", namespace, name, spec)
 
 
-def _profiled(draw: "Draw", pod: "Json") -> "Json":
+def _profiled(draw: Draw, pod: Json) -> Json:
     spec, metadata = dict(pod["spec"]), dict(pod["metadata"])
     if draw.happens(0.4):
         spec["securityContext"] = _context(draw)
@@ -77,20 +63,13 @@ def _profiled(draw: "Draw", pod: "Json") -> "Json":
     return {"metadata": metadata, "spec": spec, "status": status}
 
 
-def _context(draw: "Draw") -> "Json":
+def _context(draw: Draw) -> Json:
     if draw.happens(0.2):
         return draw.one(({}, {"seccompProfile": {"type": "RuntimeDefault"}}))
     return {"seccompProfile": {"type": "Localhost", "localhostProfile": _path(draw)}}
 
 
-def _path(draw: "Draw") -> str:
+def _path(draw: Draw) -> str:
     name, namespace = draw.one((*_NAMES, "missing")), draw.one(_NAMESPACES)
-    return draw.one(
-        (
-            f"operator/{namespace}/{name}.json",
-            f"operator/{namespace}/{name}.json",
-            f"localhost/operator/{namespace}/{name}.json",
-            f"{name}.json",
-            "",
-        )
-    )
+    path = f"operator/{namespace}/{name}.json"
+    return draw.one((path, path, f"localhost/{path}", f"{name}.json", ""))
