@@ -36,22 +36,13 @@ FLAGS = (
 class BrowserError(Exception):
     """Raised if Chromium ends, does not answer, or a script of a test fails."""
 
-    def __init__(self, what: str, detail: object = "") -> None:
-        super().__init__(f"{what}: {detail}")
-
 
 class Browser:
-    """A Chromium with one page.
-
-    Args:
-        folder: a new folder for the browser's profile.
-    """
+    """A Chromium with one page, and its profile in a new folder."""
 
     def __init__(self, folder: Path) -> None:
         program = shutil.which("chromium")
-        if program is None:
-            message = "chromium is not installed: run make apt-packages"
-            raise BrowserError(message)
+        assert program is not None, "chromium is not installed: run make test"
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
         # Chromium reads commands from descriptor 3, and writes answers and events to descriptor 4.
@@ -72,8 +63,8 @@ class Browser:
         self.events: list[dict[str, Any]] = []
         targets = self.command("Target.getTargets")["targetInfos"]
         page = next(each["targetId"] for each in targets if each["type"] == "page")
-        attached = self.command("Target.attachToTarget", targetId=page, flatten=True)
-        self._session = attached["sessionId"]
+        attach = self.command("Target.attachToTarget", targetId=page, flatten=True)
+        self._session = attach["sessionId"]
         for domain in ("Page", "Network", "Runtime", "Log"):
             self.command(f"{domain}.enable")
 
@@ -123,23 +114,20 @@ class Browser:
     def until(self, script: str) -> None:
         """Wait until a JavaScript expression is true in the page, or an element or a text."""
         deadline = time.monotonic() + PATIENT_S
-        while True:
+        while time.monotonic() < deadline:
             # While a page is loading, its elements are missing.
             with contextlib.suppress(BrowserError):
                 if self.run(f"Boolean({script})"):
                     return
-            if time.monotonic() > deadline:
-                shown = self.run("document.body.innerText")
-                what = f"never true: {script}"
-                raise BrowserError(what, [shown, *self.complaints()])
             time.sleep(0.02)
+        shown = self.run("document.body.innerText")
+        raise BrowserError(script, "is never true", shown, *self.complaints())
 
     def until_event(self, method: str, holds: Callable[[Any], bool]) -> None:
         """Wait until the browser has logged an event whose parameters fulfil a condition."""
         deadline = time.monotonic() + PATIENT_S
         while not any(holds(each["params"]) for each in self._events(method)):
-            if time.monotonic() > deadline:
-                raise BrowserError(method, "never logged")
+            assert time.monotonic() < deadline, f"{method} is never logged"
             # Events come with the answers to commands.
             self.run("0")
             time.sleep(0.02)
@@ -172,21 +160,17 @@ class Browser:
 
     def requests(self) -> list[str]:
         """Return the URLs of all requests since the start, as the browser logged them."""
-        return [
-            each["params"]["request"]["url"]
-            for each in self._events("Network.requestWillBeSent")
-            if each["params"]["request"]["url"] != "about:blank"
-        ]
+        sent = self._events("Network.requestWillBeSent")
+        urls = [each["params"]["request"]["url"] for each in sent]
+        return [url for url in urls if url != "about:blank"]
 
     def complaints(self) -> list[str]:
         """Return the errors that the browser logged: exceptions, refused loads, policies."""
-        thrown = [
-            str(each["params"]["exceptionDetails"])
-            for each in self._events("Runtime.exceptionThrown")
-        ]
+        thrown = self._events("Runtime.exceptionThrown")
         entries = [each["params"]["entry"] for each in self._events("Log.entryAdded")]
-        return thrown + [
-            f"{each['text']} {each.get('url', '')}" for each in entries if each["level"] == "error"
+        errors = [each for each in entries if each["level"] == "error"]
+        return [str(each["params"]["exceptionDetails"]) for each in thrown] + [
+            f"{each['text']} {each.get('url', '')}" for each in errors
         ]
 
     def _events(self, method: str) -> Iterator[dict[str, Any]]:

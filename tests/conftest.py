@@ -35,9 +35,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("slow")
 
 
-GOLDEN = Path(__file__).parent / "golden"
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite-golden", action="store_true", help="rewrite tests/golden")
 
@@ -47,7 +44,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """Compare a text with a file of tests/golden, or rewrite the file."""
 
     def compare(name: str, text: str) -> None:
-        file = GOLDEN / name
+        file = TESTS / "golden" / name
         if request.config.getoption("--rewrite-golden"):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)

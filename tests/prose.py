@@ -30,14 +30,7 @@ FINITE: Final = re.compile(
 
 
 class Place(NamedTuple):
-    """A line of a page or docstring that breaks a rule.
-
-    Attributes:
-        file: the path of the file below the project's root.
-        line: the number of the line.
-        fault: what is wrong with the line.
-        text: the text of the line.
-    """
+    """A line of a page or docstring that breaks a rule; ``file`` is its path below the root."""
 
     file: str
     line: int
@@ -45,7 +38,6 @@ class Place(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        """Return file, line, fault and the begin of the text, as a compiler reports an error."""
         return f"{self.file}:{self.line}: {self.fault}: {self.text[:60]}"
 
 
@@ -81,25 +73,17 @@ def has_no_verb(function: ast.FunctionDef | ast.AsyncFunctionDef, first: str) ->
     return not is_property and NOUN.match(first) is not None and not FINITE.search(clause)
 
 
-def markdown() -> Iterator[Place]:
-    """Yield the faulty lines of the project's Markdown pages."""
+def main() -> int:
+    """Print every faulty line of pages, of the production code, and of its type stubs."""
     pages = [*ROOT.glob("*.md"), ROOT / "benches/README.md"]
     pages += [*(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md")]
-    for page in sorted(pages):
-        yield from long_lines(page.read_text(encoding="utf-8"), str(page.relative_to(ROOT)))
-
-
-def docstrings() -> Iterator[Place]:
-    """Yield the faulty docstrings of the production code, with its type stubs."""
-    for path in sorted((ROOT / "python").rglob("*.py*")):
-        if path.suffix in {".py", ".pyi"}:
-            source = path.read_text(encoding="utf-8")
-            yield from leaning_docstrings(source, str(path.relative_to(ROOT)))
-
-
-def main() -> int:
-    """Print every faulty line; return 1 if there is any."""
-    found = [*markdown(), *docstrings()]
+    code = [*(ROOT / "python").rglob("*.py"), *(ROOT / "python").rglob("*.pyi")]
+    found = [
+        place
+        for look, files in ((long_lines, pages), (leaning_docstrings, code))
+        for file in sorted(files)
+        for place in look(file.read_text(encoding="utf-8"), str(file.relative_to(ROOT)))
+    ]
     print("\n".join(map(str, found)) or "prose: nothing to complain of")  # noqa: T201  a lint prints
     return 1 if found else 0
 

@@ -34,9 +34,7 @@ def layers(page: str) -> dict[str, int]:
 def used(source: str, depth: int) -> Iterator[tuple[int, str]]:
     """Yield line number and name of each module of the crate that a file uses outside its tests.
 
-    Args:
-        source: the text of the file.
-        depth: how many modules deep the file is: 1 for a file of the crate's root.
+    ``depth`` is how many modules deep the file is: 1 for a file of the crate's root.
     """
     tests = _TESTS.search(source)
     code = source if tests is None else source[: tests.start()]
@@ -50,16 +48,9 @@ def used(source: str, depth: int) -> Iterator[tuple[int, str]]:
 
 
 def wrong(path: Path, source: str, layer_of: Mapping[str, int]) -> Iterator[str]:
-    """Yield a sentence for each use of a module that is not in a lower layer.
-
-    Args:
-        path: of the file, below the crate's root.
-        source: the text of the file.
-        layer_of: the number of the layer by module name.
-    """
+    """Yield a sentence for each use of a module that is not in a lower layer."""
     parts = [part for part in path.with_suffix("").parts if part != "mod"]
-    module = parts[0]
-    if module not in layer_of:
+    if (module := parts[0]) not in layer_of:
         yield f"{path}: {module} is in no layer"
         return
     for line, name in used(source, len(parts)):

@@ -43,9 +43,8 @@ def write_rust(file: Path) -> None:
     """Write the crates of the native module on any system into a CycloneDX file."""
     if shutil.which("cargo-cyclonedx") is None:
         _run("cargo", "install", "--quiet", "--locked", CARGO_CYCLONEDX)
-    manifest = "--manifest-path=rust/python/Cargo.toml"
     options = ("--format=json", "--target=all", "--override-filename=kubextend.cdx")
-    _run("cargo", "cyclonedx", "--quiet", manifest, *options)
+    _run("cargo", "cyclonedx", "--quiet", "--manifest-path=rust/python/Cargo.toml", *options)
     (ROOT / "rust/python/kubextend.cdx.json").rename(file)
     for more in ROOT.glob("rust/*/kubextend.cdx.json"):
         more.unlink()
@@ -67,11 +66,9 @@ def _run(*command: str | Path) -> None:
 
 def components(file: Path) -> set[Package]:
     """Return name and version of every component of a CycloneDX file."""
-    bill = json.loads(file.read_text())
-    assert bill["bomFormat"] == "CycloneDX", file
-    for each in bill["components"]:
-        assert each["purl"], each
-    return {(canonicalize_name(each["name"]), each["version"]) for each in bill["components"]}
+    found = json.loads(file.read_text())["components"]
+    assert all(each["purl"] for each in found), file
+    return {(canonicalize_name(each["name"]), each["version"]) for each in found}
 
 
 def crates() -> set[Package]:

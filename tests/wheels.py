@@ -25,16 +25,10 @@ CONFIG = """
 apiVersion: kubextend.dev/v1alpha1
 kind: ExtenderConfiguration
 server: {{port: {port}}}
-profiles:
-- plugins:
-    filter:
-      enabled:
-      - name: HighCommPodFilter
+profiles: [{{plugins: {{filter: {{enabled: [{{name: HighCommPodFilter}}]}}}}}}]
 """
-NODES = [
-    {"metadata": {"name": "plain"}},
-    {"metadata": {"name": "rdma", "labels": {"node.kubernetes.io/rdma-enabled": "true"}}},
-]
+RDMA = {"node.kubernetes.io/rdma-enabled": "true"}
+NODES = [{"metadata": {"name": "plain"}}, {"metadata": {"name": "rdma", "labels": RDMA}}]
 POD = {"metadata": {"name": "p", "namespace": "n", "uid": "u", "labels": {"high-comm": "yes"}}}
 # The field e_machine in the head of an ELF file.
 MACHINES = {"x86_64": 62, "aarch64": 183}
@@ -78,18 +72,17 @@ def answered(wheel: Path, folder: Path, install: list[str]) -> tuple[float, floa
     # Of the programs of this machine only those of the system: no Rust, and no checkout.
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     path = {"PATH": f"{programs}:/usr/bin:/bin", "VIRTUAL_ENV": str(folder / "venv")}
-    environment = {**kept, **path}
+    there = {"cwd": folder, "env": kept | path}
     program = shutil.which(install[0], path=path["PATH"]) or install[0]
     began = time.monotonic()
-    command: list[str | Path] = [program, *install[1:], "--only-binary=:all:", wheel.resolve()]
-    subprocess.run(command, cwd=folder, env=environment, check=True)
+    command = [program, *install[1:], "--only-binary=:all:", wheel.resolve()]
+    subprocess.run(command, **there, check=True)
     installed = time.monotonic()
     config = folder / "kubextend.yaml"
-    config.write_text(CONFIG.format(port=free_port()))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        config.write_text(CONFIG.format(port=free.getsockname()[1]))
     command = [programs / "kubextend", "serve", "--config", config]
-    with subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
-    ) as server:
+    with subprocess.Popen(command, **there, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
             url = server.stdout.readline().strip().removeprefix("listening on ").rstrip("/")
@@ -99,18 +92,10 @@ def answered(wheel: Path, folder: Path, install: list[str]) -> tuple[float, floa
             server.terminate()
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 def filtered(url: str) -> list[str]:
     """Return the names of the nodes that filter keeps, once the server is ready."""
     body = json.dumps({"Pod": POD, "Nodes": {"items": NODES}}).encode()
-    request = urllib.request.Request(
-        f"{url}/filter", body, {"Content-Type": "application/json"}, method="POST"
-    )
+    request = urllib.request.Request(f"{url}/filter", body, {"Content-Type": "application/json"})
     while True:
         with urllib.request.urlopen(request, timeout=MOST_S) as answer:
             decided = json.load(answer)
