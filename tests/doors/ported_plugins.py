@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from tests.doors.core_objects import names
 from tests.doors.wire_parts import Nodes, Pods
 
+from kubextend import core
 from kubextend.framework import Handle
 from kubextend.framework.handle import ClusterPorts
 from kubextend.plugins import IN_TREE
 from kubextend.prometheus import Query, Sources, Vector
-from kubextend.testing.objects import node_store, pod_of, pod_store
+from kubextend.testing.objects import node_store, pod_store
 from kubextend.testing.stand_ins import ListedObjects
 
 __all__ = ["Cluster", "HeldPods", "pod_of"]
@@ -44,6 +46,13 @@ class HeldPods(dict[str, Any]):
 
     def gives_up(self, _uid: str) -> bool:
         return False
+
+
+def pod_of(manifest: Mapping[str, Any]) -> core.Pod:
+    """Return the pod of a request; ``testing.make_pod`` would keep 20,000 manifests."""
+    found = core.read_args(names([], manifest), watched=core.NodeStore(raw=True)).pod
+    assert found is not None
+    return found
 
 
 class Cluster:

@@ -1,6 +1,6 @@
 """The quick verbs against plain Python, with native and Python plugins mixed in one profile.
 
-Each plugin stands beside what it has to say of a node, written down once more over dicts.
+Each plugin stands beside what it has to say of a node, written once more over dicts.
 """
 
 import array
@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.doors.wire import Answer, Wire, node, pod
+from tests.doors.wire_plugins import Plugin
 
 from kubextend import core
-from kubextend.framework import CycleState, PreFilterResult, Rejection, Status
+from kubextend.framework import PreFilterResult, Rejection, Status
 from kubextend.plugins import HighCommPodFilter, LabelMatch, RdmaAware
 
 Labels: TypeAlias = Mapping[str, str]
@@ -24,49 +25,33 @@ MOST_RAW = 1 << 40
 UIDS = itertools.count()
 """No two requests are of one pod: what a pod is told changes only so often."""
 
-
-class PerNode:
-    """The per-node grain: a node of another team's zone will not do; ranks are scores."""
-
-    name = "PerNode"
-
-    def filter(self, _state: CycleState, pod: core.Pod, node: core.NodeInfo) -> Status | None:
-        if node.label("zone") == pod.labels.get("avoid", "-"):
-            return Status.unschedulable("zone is avoided")
-        return None
-
-    def score(self, _state: CycleState, _pod: core.Pod, node: core.NodeInfo) -> int:
-        return int(node.label("rank") or 0) % 101
+AVOIDED, SPOT = Status.unschedulable("zone is avoided"), Status.unresolvable("node is spot")
 
 
-class AtOnce:
-    """All nodes in one call: none of spot; large numbers that DefaultNormalizeScore brings down."""
-
-    name = "AtOnce"
-
-    def filter_nodes(
-        self, _state: CycleState, _pod: core.Pod, nodes: core.Nodes
-    ) -> Sequence[Rejection]:
-        return [Rejection(nodes.matches("spot"), Status.unresolvable("node is spot"))]
-
-    def score_nodes(
-        self, _state: CycleState, _pod: core.Pod, nodes: core.Nodes
-    ) -> "array.array[int]":
-        return array.array("q", [int(rank or 0) for rank in nodes.labels("rank")])
-
-    def normalize_score(
-        self, _state: CycleState, _pod: core.Pod, scores: "array.array[int]"
-    ) -> memoryview:
-        return core.normalize(scores, 100, reverse=True)
+def rank_of(node: core.NodeInfo) -> int:
+    return int(node.label("rank") or 0)
 
 
-class Narrows:
-    """PreFilter that leaves the nodes with even numbers."""
-
-    name = "Narrows"
-
-    def pre_filter(self, _state: CycleState, _pod: core.Pod, nodes: core.Nodes) -> PreFilterResult:
-        return PreFilterResult(frozenset(name for name in nodes.names if int(name[1:]) % 2 == 0))
+PER_NODE = Plugin(
+    "PerNode",
+    filter=lambda _state, pod, node: (
+        AVOIDED if node.label("zone") == pod.labels.get("avoid", "-") else None
+    ),
+    score=lambda _state, _pod, node: rank_of(node) % 101,
+)
+# All nodes in one call: none of spot; large numbers that DefaultNormalizeScore brings down.
+AT_ONCE = Plugin(
+    "AtOnce",
+    filter_nodes=lambda _state, _pod, nodes: [Rejection(nodes.matches("spot"), SPOT)],
+    score_nodes=lambda _state, _pod, nodes: array.array("q", map(rank_of, nodes)),
+    normalize_score=lambda _state, _pod, scores: core.normalize(scores, 100, reverse=True),
+)
+EVEN = Plugin(
+    "Even",
+    pre_filter=lambda _state, _pod, nodes: PreFilterResult(
+        frozenset(name for name in nodes.names if int(name[1:]) % 2 == 0)
+    ),
+)
 
 
 def label_match() -> LabelMatch:
@@ -96,9 +81,9 @@ FILTERS: tuple[tuple[Any, Callable[[Labels, Labels, str], bool]], ...] = (
         RdmaAware(),
         lambda pod, node, _: pod.get("high-comm") == "true" and node.get("rdma") == "true",
     ),
-    (PerNode(), lambda pod, node, _: node.get("zone") != pod.get("avoid", "-")),
-    (AtOnce(), lambda _, node, __: "spot" not in node),
-    (Narrows(), lambda _, __, name: int(name[1:]) % 2 == 0),
+    (PER_NODE, lambda pod, node, _: node.get("zone") != pod.get("avoid", "-")),
+    (AT_ONCE, lambda _, node, __: "spot" not in node),
+    (EVEN, lambda _, __, name: int(name[1:]) % 2 == 0),
 )
 
 
@@ -120,8 +105,8 @@ SCORES: tuple[tuple[Any, Callable[[Labels, Labels, Sequence[Labels]], int]], ...
             60 * ("team" in pod and node.get("zone") == "a") + 35 * (rank(node) > 50)
         ),
     ),
-    (PerNode(), lambda _, node, __: rank(node) % 101),
-    (AtOnce(), lambda _, node, nodes: reversed_share(node, nodes)),
+    (PER_NODE, lambda _, node, __: rank(node) % 101),
+    (AT_ONCE, lambda _, node, nodes: reversed_share(node, nodes)),
 )
 
 
