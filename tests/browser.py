@@ -184,5 +184,4 @@ class Browser:
                 raise BrowserError(self._log.read_text()[-2000:], "chromium does not answer")
             self._read += more
         message, _, self._read = self._read.partition(b"\0")
-        parsed: dict[str, Any] = json.loads(message)
-        return parsed
+        return json.loads(message)

@@ -35,26 +35,22 @@ def refresh(page: Browser) -> None:
 def rows(page: Browser, place: str) -> list[list[str]]:
     """Return the texts of the cells of a table's rows that are in the document."""
     cells = "row => [...row.cells].map(cell => cell.textContent)"
-    found: list[list[str]] = page.run(f"{ROWS.format(place)}.map({cells})")
-    return found
+    return page.run(f"{ROWS.format(place)}.map({cells})")
 
 
 def table(page: Browser, place: str) -> list[dict[str, str]]:
     """Return the rows of a table that are in the document: name of a column -> text of a cell."""
     cells = f"[...document.querySelectorAll('{place} th button')].map(each => each.textContent)"
-    names: list[str] = page.run(cells)
+    names = page.run(cells)
     return [dict(zip(names, row, strict=True)) for row in rows(page, place)]
 
 
 def text(page: Browser, selector: str) -> str:
     """Return the text of an element as the browser shows it."""
-    found: str = page.run(f"document.querySelector({json.dumps(selector)}).innerText")
-    return found
+    return page.run(f"document.querySelector({json.dumps(selector)}).innerText")
 
 
 def step(page: Browser, title: str) -> str:
     """Return the text of one step of a pod's way."""
-    steps: list[str] = page.run(
-        "[...document.querySelectorAll('#way > li')].map(li => li.innerText)"
-    )
+    steps = page.run("[...document.querySelectorAll('#way > li')].map(li => li.innerText)")
     return next(each for each in steps if each.startswith(title))

@@ -24,8 +24,7 @@ class Normalizes:
         self._case = case
 
     def score(self, _state: Any, _pod: Any, node: core.NodeInfo) -> int:
-        found: int = self._case["scores"][int(node.name)]
-        return found
+        return self._case["scores"][int(node.name)]
 
     def normalize_score(self, _state: Any, _pod: Any, scores: Any) -> Any:
         return core.normalize(scores, reverse=self._case["reverse"])

@@ -45,15 +45,11 @@ POD: Json = {
 
 def by_request(shown: Json) -> core.Pod:
     watched = core.NodeStore(details=True, raw=True)
-    found = core.read_args(names([], shown), watched=watched).pod
-    assert found is not None
-    return found
+    return core.read_args(names([], shown), watched=watched).pod
 
 
 def by_event(shown: Json) -> core.Pod:
-    found = core.PodStore(details=True, raw=True).apply(event("ADDED", shown)).pod
-    assert found is not None
-    return found
+    return core.PodStore(details=True, raw=True).apply(event("ADDED", shown)).pod
 
 
 def by_list(shown: Json) -> core.Pod:
@@ -73,7 +69,6 @@ def test_a_pod_has_its_details_however_it_came(read: Callable[[Json], core.Pod])
     assert [(each.name, each.source) for each in pod.volumes] == [("data", "persistentVolumeClaim")]
     assert pod.claim_names == ["data-0"]
     assert [owner.name for owner in pod.owner_references] == ["n", "j"]
-    assert pod.controller is not None
     assert pod.controller.kind == "Job"
     assert pod.host_ports == [("0.0.0.0", "TCP", 8080)]
     assert (pod.images, pod.runtime_class_name) == (["main:1"], "gvisor")
@@ -112,7 +107,6 @@ def nodes_recognised() -> core.Nodes:
     store = core.RequestStore(details=True, raw=True)
     core.read_args(compact(RECORDED), store)
     found = core.read_args(compact(RECORDED), store).nodes
-    assert found is not None
     assert store.stats().hits == len(NODES)
     return found
 

@@ -1,7 +1,5 @@
 """Nodes of a request or a store, their columns, and one node with its pods."""
 
-import json
-
 import pytest
 from tests.doors import core_objects as world
 from tests.doors.core_objects import node_store, pod, pod_store, read
@@ -63,9 +61,7 @@ def test_buffers_are_read_only_views_of_int64(nodes: core.Nodes) -> None:
 
 def test_unknown_names_have_nothing_and_match_nothing() -> None:
     store = world.node_store(world.node("a", {"zone": "x"}, status={"allocatable": {"cpu": "1"}}))
-    args = core.read_args(world.names(["ghost", "a", None]), watched=store)
-    nodes = args.nodes
-    assert nodes is not None
+    nodes = core.read_args(world.names(["ghost", "a", None]), watched=store).nodes
     assert nodes.names == ["ghost", "a", ""]
     assert list(nodes.known) == [False, True, False]
     assert list(nodes.matches("!other")) == [False, True, False]
@@ -78,7 +74,6 @@ def test_unknown_names_have_nothing_and_match_nothing() -> None:
 def test_latest_looks_names_up_again_and_leaves_the_old_view_alone() -> None:
     store = world.node_store(world.node("a", {"zone": "x"}), world.node("b"))
     nodes = core.read_args(world.names(["b", "a", "new"]), watched=store).nodes
-    assert nodes is not None
     store.apply(world.event("MODIFIED", world.node("a", {"zone": "y"})))
     store.apply(world.event("DELETED", world.node("b")))
     store.apply(world.event("ADDED", world.node("new", {"zone": "z"})))
@@ -99,10 +94,7 @@ def few() -> core.Nodes:
     tainted["spec"] = {"unschedulable": True, "taints": TAINTS}
     tainted["metadata"]["uid"] = "uid-of-n2"
     store = node_store(node("n1", {ZONE: "a", "rack": "7"}, cpu="4"), tainted)
-    body = {"NodeNames": ["n2", "unknown", "n1"]}
-    found = core.read_args(json.dumps(body).encode(), watched=store).nodes
-    assert found is not None
-    return found
+    return core.read_args(world.names(["n2", "unknown", "n1"]), watched=store).nodes
 
 
 def test_nodes_are_a_sequence_of_node_infos(few: core.Nodes) -> None:

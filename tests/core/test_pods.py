@@ -113,7 +113,6 @@ def test_a_part_that_was_too_large_to_keep_raises_and_says_of_which_pod(
     shown: Json, part: Callable[[core.Pod], object]
 ) -> None:
     found = core.PodStore(max_pod_bytes=4096).apply(event("ADDED", shown)).pod
-    assert found is not None
     assert found.truncated
     with pytest.raises(core.TruncatedPodError, match="pod ns/large is kept without its"):
         part(found)

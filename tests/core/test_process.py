@@ -236,8 +236,6 @@ def test_nobody_writes_to_a_buffer_that_was_read() -> None:
         view[0] = 0
     # A view open for reading stands in nobody's way.
     again = core.read_args(buffer)
-    assert args.nodes is not None
-    assert again.nodes is not None
     assert args.nodes.names == again.nodes.names == ["n1"]
     # Nor does one that was released open the buffer again.
     view.release()
@@ -258,7 +256,6 @@ def test_memory_goes_back_when_the_last_reference_is_gone() -> None:
     view.release()
     del view
     assert pool.idle_bytes >= MIB
-    assert nodes is not None
     assert nodes.names == ["n1"]
 
 

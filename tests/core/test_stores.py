@@ -61,8 +61,6 @@ def test_a_body_is_let_go_when_nothing_of_it_is_kept() -> None:
 def test_a_pod_is_found_by_uid_and_by_name() -> None:
     store = pod_store(pod("a", uid="u1"), pod("b", uid="u2", node="n1"))
     first, second = store.get("u1"), store.by_name("ns", "b")
-    assert first is not None
-    assert second is not None
     assert (first.name, second.uid) == ("a", "u2")
     assert store.get("a") is None
     assert store.by_name("other", "b") is None

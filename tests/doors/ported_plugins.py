@@ -50,9 +50,7 @@ class HeldPods(dict[str, Any]):
 
 def pod_of(manifest: Mapping[str, Any]) -> core.Pod:
     """Return the pod of a request; ``testing.make_pod`` would keep 20,000 manifests."""
-    found = core.read_args(names([], manifest), watched=core.NodeStore(raw=True)).pod
-    assert found is not None
-    return found
+    return core.read_args(names([], manifest), watched=core.NodeStore(raw=True)).pod
 
 
 class Cluster:

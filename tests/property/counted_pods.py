@@ -131,13 +131,11 @@ class InZone:
             found = self._handle.labelled_pods("default", "app", pod.labels["app"], state)
             return [each for each in found if each.node_name]
         pods = self._handle.pods(state)
-        assert pods is not None
         there = (each for name in names for each in pods.pods_on(name))
         return [each for each in there if each.labels == pod.labels]
 
     def pre_filter(self, state: CycleState, pod: core.Pod, _nodes: core.Nodes) -> None:
         every = self._handle.nodes()
-        assert every is not None
         zones = dict(zip(every.names, every.labels(ZONE), strict=True))
         same = self.same(state, pod, every.names)
         state.write("InZone", Counter(zones[each.node_name] for each in same))

@@ -59,7 +59,6 @@ def test_full_answers_keep_bytes_and_give_each_other_node_its_first_reason(
     entries = data.draw(rejections(len(objects)))
     for store in (None, STORE, STORE):
         args = core.read_args(body.encode(), store)
-        assert args.nodes is not None
         assert args.nodes.names == [each["metadata"]["name"] for each in objects]
         written = args.filter_answer([(core.Mask(m), reason, kind) for m, reason, kind in entries])
         answer = json.loads(written)
@@ -83,7 +82,6 @@ def test_names_come_back_in_order_with_one_score_each(
 ) -> None:
     body = data.draw(spelled({"NodeNames": names})).encode()
     args = core.read_args(body)
-    assert args.nodes is not None
     assert args.nodes.names == [name or "" for name in names]
     kept = data.draw(st.lists(st.booleans(), min_size=len(names), max_size=len(names)))
     answer = json.loads(args.filter_result(core.Mask(kept), "no"))

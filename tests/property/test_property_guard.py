@@ -18,14 +18,13 @@ from tests.doors.wire import Wire
 CLUSTERS = 100
 GPU = "example.com/gpu"
 CARD = "deviceclass.resource.kubernetes.io/card"
-# By resource: the texts of amounts with what they mean.
-AMOUNTS: dict[str, dict[str, Fraction]] = {
-    "cpu": {"0": Fraction(0), "1": Fraction(1), "250m": Fraction(1, 4), "1500m": Fraction(3, 2)},
-    "memory": {"0": Fraction(0), "1Gi": Fraction(2**30), "500M": Fraction(5 * 10**8)},
-    "ephemeral-storage": {"1Gi": Fraction(2**30), "2G": Fraction(2 * 10**9)},
-    "hugepages-2Mi": {"2Mi": Fraction(2**21), "4Mi": Fraction(2**22)},
-    GPU: {"0": Fraction(0), "1": Fraction(1), "2": Fraction(2)},
-    CARD: {"1": Fraction(1), "2": Fraction(2)},
+AMOUNTS = {
+    "cpu": ("0", "1", "250m", "1500m"),
+    "memory": ("0", "1Gi", "500M"),
+    "ephemeral-storage": ("1Gi", "2G"),
+    "hugepages-2Mi": ("2Mi", "4Mi"),
+    GPU: ("0", "1", "2"),
+    CARD: ("1", "2"),
 }
 MANY = {
     "cpu": ("2", "4"),
@@ -35,12 +34,12 @@ MANY = {
     GPU: ("1", "3"),
     CARD: ("1", "3"),
 }
-SUFFIXES = {"Gi": 2**30, "Mi": 2**20, "": 1}
+UNITS = {"Gi": 2**30, "Mi": 2**20, "G": 10**9, "M": 10**6, "": 1, "m": Fraction(1, 1000)}
 
 
 def amount(text: str) -> Fraction:
-    digits = text.rstrip("GMi")
-    return Fraction(int(digits) * SUFFIXES[text[len(digits) :]])
+    digits = text.rstrip("GMim")
+    return int(digits) * Fraction(UNITS[text[len(digits) :]])
 
 
 @dataclass
@@ -67,8 +66,7 @@ class Pod:
         return (self.node or self.assumed_on) == node
 
     def wants(self, resource: str) -> Fraction:
-        text = self.requests.get(resource)
-        return Fraction(0) if text is None else AMOUNTS[resource][text]
+        return amount(self.requests.get(resource, "0"))
 
 
 @dataclass
@@ -110,7 +108,7 @@ class Cluster:
 def random_cluster(chance: random.Random) -> Cluster:
     def requests() -> dict[str, str]:
         some = [each for each in AMOUNTS if chance.random() < 0.5]
-        return {each: chance.choice(list(AMOUNTS[each])) for each in some}
+        return {each: chance.choice(AMOUNTS[each]) for each in some}
 
     def allocatable() -> dict[str, str]:
         some = {each: chance.choice(MANY[each]) for each in MANY if chance.random() < 0.85}

@@ -102,7 +102,6 @@ def test_a_pre_filter_that_rejects_with_nominated_pods_takes_their_nodes_alone(
 
         def pre_filter(self, state: CycleState, _pod: core.Pod, _nodes: core.Nodes) -> Any:
             pods = self._handle.pods(state)
-            assert pods is not None
             return says if pods.pods_on("n0") else None
 
     answer = cluster.run(OnceItIsThere, in_zone=False).filter(Pod("asks").manifest())
