@@ -105,11 +105,7 @@ _OTHER: Final = {"urlPrefix": "http://127.0.0.1:9443"}
 _FAILS: Final[dict[str, Tree]] = {
     "a field that there is not": {"podMaxBackoff": 3},
     "a field in another case": {"PodMaxBackoffSeconds": 30},
-    "a field of v1beta3": {"healthzBindAddress": "0.0.0.0:10251"},
-    "extenders in a profile": _profile(extenders=[]),
     "plugins at the top": {"plugins": {}},
-    "pluginConfig at the top": {"pluginConfig": []},
-    "leaderElection in a profile": _profile(leaderElection={"leaderElect": False}),
     "a field that an extender does not have": _others({"timeout": "2s"}),
     "a field that an extension point does not have": _plugins(filter={"disable": []}),
     "an extension point that there is not": _plugins(filters={"enabled": []}),
@@ -132,10 +128,8 @@ _FAILS: Final[dict[str, Tree]] = {
     "a managed resource without a domain": _others(_managing("gpu")),
     "a managed resource of Kubernetes": _others(_managing("kubernetes.io/gpu")),
     "a managed resource that is no name": _others(_managing("a.example/x y")),
-    "a managed resource with no name": _others(_managing("")),
     "a managed resource that is a quota": _others(_managing("requests.a.example/x")),
     "an extender scores with weight 0": _others({"prioritizeVerb": "p", "weight": 0}),
-    "an extender scores with a weight below 0": _others({"prioritizeVerb": "p", "weight": -1}),
     "an extender verifies nothing and names a CA": _others(
         {"tlsConfig": {"insecure": True, "caData": "YQ=="}, "enableHTTPS": True}
     ),
@@ -153,7 +147,6 @@ _FAILS: Final[dict[str, Tree]] = {
     },
     "a longest backoff below the default of the first": {"podMaxBackoffSeconds": 0},
     "more than 100 percent": {"percentageOfNodesToScore": 101},
-    "less than 0 percent": {"percentageOfNodesToScore": -1},
     "more than 100 percent in a profile": _profile(percentageOfNodesToScore=200),
     "a burst below 0": {"clientConnection": {"burst": -1}},
     "two profiles of one name": {"profiles": [{"schedulerName": PROFILE}] * 2},
@@ -202,7 +195,6 @@ _FAILS: Final[dict[str, Tree]] = {
         "NodeResourcesBalancedAllocation", {"resources": [{"name": "cpu"}, {"name": "cpu"}]}
     ),
     "a binding timeout below a second": _args("DynamicResources", {"bindingTimeout": "500ms"}),
-    "an order twice": _plugins(queueSort=_enabled("PrioritySort", "PrioritySort")),
     "an entry without a name": _plugins(filter={"enabled": [{"weight": 3}]}),
     "an entry that is a text": _plugins(filter={"enabled": ["NodeName"]}),
     "an affinity that weighs 101": _args("InterPodAffinity", {"hardPodAffinityWeight": 101}),
@@ -232,8 +224,8 @@ _STARTS: Final[dict[str, Tree]] = {
         "leaderElection": {"leaderElect": False, "resourceLock": "endpoints", "leaseDuration": "1s"}
     },
     "a number that is null": {"parallelism": None},
-    "backoffs that are equal": {"podInitialBackoffSeconds": 7, "podMaxBackoffSeconds": 7},
     "a percentage in a profile": _profile(percentageOfNodesToScore=100),
+    "backoffs that are equal": {"podInitialBackoffSeconds": 7, "podMaxBackoffSeconds": 7},
     "a calm client": {"clientConnection": {"qps": 0.5, "burst": 0, "contentType": "x/y"}},
     "a plugin that weighs 0": _plugins(score=_enabled("ImageLocality", weight=0)),
     "a filter that weighs less than 0": _plugins(filter=_enabled("NodeName", weight=-1)),

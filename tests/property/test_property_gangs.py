@@ -23,6 +23,7 @@ from kubextend.errors import ClusterError
 from kubextend.framework import CycleState, Status
 
 STEPS, MORE = 80, 3
+REFUSED = Status.unschedulable("refused")
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Pod:
     shown: dict[str, Any]
     task: "asyncio.Task[Status] | None" = None
     binds: bool = False
-    gate: "asyncio.Future[str] | None" = None
+    gate: "asyncio.Future[bool] | None" = None
     permitted: bool = False
     failing: bool = False
     entitled: bool = False
@@ -153,7 +154,7 @@ class World:
     def open_gates(self) -> None:
         for pod in self.pods.values():
             if pod.gate is not None and not pod.gate.done():
-                pod.gate.set_result("well")
+                pod.gate.set_result(True)
 
 
 class Life:
@@ -173,12 +174,14 @@ class Life:
             podGroupBackoffSeconds=world.draw.choice([0, 3]),
         )
 
-    async def paused(self, pod: core.Pod, *ways: str) -> str:
-        """What the schedule says, when it says so; the first of the ways while it is kind."""
+    async def goes_well(self, uid: str, of: int = 4) -> bool:
+        """Return, when the schedule says so, whether a call goes well: one in so many does not."""
         world = self.world
-        if world.kind or self.is_over or world.draw.random() < 0.5:
-            return ways[0] if world.kind or self.is_over else world.draw.choice(ways)
-        mine = world.pods[pod.uid]
+        if world.kind or self.is_over:
+            return True
+        if world.draw.random() < 0.5:
+            return world.draw.random() * of >= 1
+        mine = world.pods[uid]
         mine.gate = asyncio.get_running_loop().create_future()
         try:
             return await mine.gate
@@ -186,25 +189,23 @@ class Life:
             mine.gate = None
 
     async def reserve(self, _state: CycleState, pod: core.Pod, _node: str) -> Status | None:
-        if await self.paused(pod, "well", "well", "refused") == "refused":
-            return Status.unschedulable("refused")
         pods = self.world.pods
+        if not await self.goes_well(pod.uid, 3):
+            return REFUSED
         if sum(each.reserved for each in pods.values()) >= self.world.room:
-            return Status.unschedulable("no room")
+            return REFUSED
         pods[pod.uid].reserved = True
         return None
 
     async def unreserve(self, _state: CycleState, pod: core.Pod, _node: str) -> None:
-        if self.is_over:
-            return
-        self.world.pods[pod.uid].failing = True
-        await self.paused(pod, "well")
-        self.world.pods[pod.uid].reserved = False
+        if not self.is_over:
+            self.world.pods[pod.uid].failing = True
+            await self.goes_well(pod.uid)
+            self.world.pods[pod.uid].reserved = False
 
     async def permit(self, _state: CycleState, pod: core.Pod, _node: str) -> Status:
         """Asked after the plugin: the pod came as far as its Permit."""
-        well = await self.paused(pod, "well", "well", "well", "refused") == "well"
-        return Status.success() if well else Status.unschedulable("refused")
+        return Status.success() if await self.goes_well(pod.uid) else REFUSED
 
     pre_bind = permit
 
@@ -213,13 +214,12 @@ class Life:
             self.world.wrong.append(f"{pod.name} to a node that had gone")
         self.binding.add(pod.name)
         try:
-            refused = await self.paused(pod_of(pod.shown), "well", "well", "refused")
+            well = await self.goes_well(pod.name, 3)
         finally:
             self.binding.discard(pod.name)
         # kube-apiserver binds no pod that is being deleted.
-        if refused == "refused" or pod.gone or self.is_over:
-            message = "refused"
-            raise ClusterError(message)
+        if not well or pod.gone or self.is_over:
+            raise ClusterError(REFUSED.reason)
         self.world.arrive(pod)
 
     async def run(self, pod: Pod) -> Status:
@@ -233,15 +233,12 @@ class Life:
                 permit=[Asked(self, pod), self],
                 pre_bind=[self],
                 post_bind=self.post_bind,
-                why_not_there=lambda: (
-                    "the node is deleted" if pod.nodeless and not pod.node_is_back else ""
-                ),
+                why_not_there=lambda: "deleted" if pod.nodeless and not pod.node_is_back else "",
             )
         except ClusterError as error:
             return Status.error(str(error))
         finally:
-            pod.task, pod.binds = None, False
-            pod.permitted = False
+            pod.task, pod.binds, pod.permitted = None, False, False
             if not pod.bound and pod.entitled:
                 self.world.excused.append(pod.name)
 
@@ -272,7 +269,7 @@ async def step(world: World, pod: Pod) -> None:
         case "begin":
             world.begin(pod)
         case "go" if pod.gate is not None and not pod.gate.done():
-            pod.gate.set_result(world.draw.choice(["well", "well", "well", "refused"]))
+            pod.gate.set_result(world.draw.random() < 0.75)
         case "cancel" if pod.task is not None and not pod.failing:
             pod.failing = True
             pod.task.cancel()
