@@ -12,7 +12,7 @@ import pytest
 from tests.doors.wire import Wire
 from tests.property.counted_pods import Cluster, Pod, random_cluster
 
-CLUSTERS = 300
+CLUSTERS = 200
 ASKS = Pod("asks")
 
 
