@@ -12,14 +12,12 @@ from urllib3.exceptions import InsecureRequestWarning
 from kubextend.cluster import connect
 from kubextend.errors import ClusterError
 
+NAMES = ("there", "elsewhere")
 WHOLE = {
     "apiVersion": "v1",
     "kind": "Config",
     "current-context": "there",
-    "contexts": [
-        {"name": "there", "context": {"cluster": "there", "user": "me"}},
-        {"name": "elsewhere", "context": {"cluster": "elsewhere", "user": "me"}},
-    ],
+    "contexts": [{"name": name, "context": {"cluster": name, "user": "me"}} for name in NAMES],
     "clusters": [
         {"name": "there", "cluster": {"server": "https://10.0.0.1:6443"}},
         {"name": "elsewhere", "cluster": {"server": "https://10.0.0.2:6443/prefix/"}},
@@ -41,9 +39,8 @@ def written(folder: Path, document: object) -> str:
     return str(file)
 
 
-def with_cluster(**fields: str | None) -> dict[str, Any]:
+def with_cluster(**fields: str) -> dict[str, Any]:
     cluster = {"server": "https://a"} | fields
-    cluster = {name: value for name, value in cluster.items() if value is not None}
     return dict(WHOLE, clusters=[{"name": "there", "cluster": cluster}])
 
 
@@ -85,7 +82,7 @@ def test_a_kubeconfig_is_found_where_kubectl_finds_it(
         (dict(WHOLE, contexts="x"), "cannot be used"),
         (dict(WHOLE, contexts=[None]), "cannot be used"),
         (dict(WHOLE, clusters=[]), "there"),
-        (with_cluster(server=None), "server: https://"),
+        (dict(WHOLE, clusters=[{"name": "there", "cluster": {}}]), "server: https://"),
         (dict(WHOLE, clusters=[{"name": "there"}]), "cluster"),
         (with_cluster(server="10.0.0.1:6443"), "server: https://"),
         (with_cluster(**{"certificate-authority": "missing.crt"}), "missing.crt"),

@@ -48,13 +48,17 @@ class Other(Gang):
 
 @pytest.fixture
 def runs(api: ScriptedApi, kubeconfig: Path) -> Iterator[Runs]:
-    """Start a kubextend whose plugins tell these functions of pod groups."""
+    """Start a kubextend whose plugins tell these functions of pod groups.
+
+    ``of_gang`` has other attributes of the plugin ``Gang``.
+    """
     api.groups = {}
     with ExitStack() as stack:
 
-        def run(*hears: Heard) -> Running:
+        def run(*hears: Heard, **of_gang: Any) -> Running:
             plugins = {
-                each.name: type(each.name, (each,), {"hears": hears}) for each in (Gang, Other)
+                "Gang": type("Gang", (Gang,), {"hears": hears} | of_gang),
+                "Other": type("Other", (Other,), {"hears": hears}),
             }
             enabled = {"filter": {"enabled": [{"name": name} for name in plugins]}}
             tree = configuration(kubeconfig, {"plugins": enabled})
@@ -224,37 +228,18 @@ def test_an_async_handler_is_a_failure(
     assert "answered a coroutine where None is expected" in caplog.text
 
 
-class Hears(Gang):
-    """Starts once another plugin has heard of a pod group."""
-
-    name = "Hears"
-    told: list[str]
-    other_heard: threading.Event
-
-    def __init__(self, handle: Handle) -> None:
-        super().__init__(handle)
-        self.informer.on_change(lambda _, now: self.told.append(version(now)))
-
-    def start(self) -> None:
-        self.other_heard.wait()
-        self.told.append("started")
-
-
-class Beside(Gang):
-    """Hears of pod groups without a start, after ``Hears`` has been told."""
-
-    name = "Beside"
-    hears = (lambda *_: Hears.other_heard.set(),)
-
-
 def test_a_handler_waits_for_the_start_of_its_plugin_and_has_a_thread_of_its_own(
-    api: ScriptedApi, kubeconfig: Path, clock: SkippingTime
+    api: ScriptedApi, runs: Runs, clock: SkippingTime
 ) -> None:
-    Hears.told, Hears.other_heard = [], threading.Event()
-    api.groups = {}
+    told: list[str] = []
+    other_heard = threading.Event()
+
+    def start(_: Gang) -> None:
+        other_heard.wait()
+        told.append("started")
+
     api.put_group("a")
-    enabled = {"filter": {"enabled": [{"name": "Hears"}, {"name": "Beside"}]}}
-    tree = configuration(kubeconfig, {"plugins": enabled})
-    with running(tree, {"Hears": Hears, "Beside": Beside}):
-        clock.pass_s(1)
-        assert Hears.told == ["started", "a "]
+    hears = (lambda _, now: told.append(version(now)),)
+    runs(lambda *_: other_heard.set(), hears=hears, start=start)
+    clock.pass_s(1)
+    assert told == ["started", "a "]

@@ -2,10 +2,11 @@
 
 import random
 import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from tests.doors.kube_api import Request, ScriptedApi, SkippingTime, lost_request, running
+from tests.doors.kube_api import Request, Running, ScriptedApi, SkippingTime, lost_request, running
 from tests.doors.queue_stories import GATE, alive, queue_configuration
 
 from kubextend import Status, core
@@ -55,8 +56,8 @@ class Closed:
     """A PreEnqueue plugin that lets pods pass once it is opened; it hangs until ``goes_on``."""
 
     name = "Closed"
-    opened = False
-    goes_on = threading.Event()
+    opened: bool
+    goes_on: threading.Event
 
     def pre_enqueue(self, pod: core.Pod) -> Status | None:
         del pod
@@ -66,36 +67,33 @@ class Closed:
 
 
 @pytest.fixture
-def closed() -> type[Closed]:
-    class Fresh(Closed):
-        goes_on = threading.Event()
-
-    Fresh.goes_on.set()
-    return Fresh
+def closed(kubeconfig: Path) -> AbstractContextManager[Running]:
+    """A kubextend with the plugin ``Closed``, which does not hang."""
+    Closed.opened, Closed.goes_on = False, threading.Event()
+    Closed.goes_on.set()
+    return running(queue_configuration(kubeconfig, "Closed"), {"Closed": Closed})
 
 
 def test_time_alone_leads_to_the_release_of_a_pod_that_a_plugin_held(
-    api: ScriptedApi, clock: SkippingTime, kubeconfig: Path, closed: type[Closed]
+    api: ScriptedApi, clock: SkippingTime, closed: AbstractContextManager[Running]
 ) -> None:
     api.put_gated_pod("a", [GATE])
-    tree = queue_configuration(kubeconfig, "Closed")
-    with running(tree, {"Closed": closed}) as replica:
+    with closed as replica:
         clock.until(lambda: replica.metric("queue_pods", state="held") == 1)
         clock.pass_s(20)
         assert patched(api) == []
-        closed.opened = True
+        Closed.opened = True
         clock.until(api.released_pods, within_s=10.0)
     assert patched(api) == ["a"]
 
 
 def test_a_plugin_that_hangs_in_the_queue_fails_the_liveness_probe_after_a_minute(
-    api: ScriptedApi, clock: SkippingTime, kubeconfig: Path, closed: type[Closed]
+    api: ScriptedApi, clock: SkippingTime, closed: AbstractContextManager[Running]
 ) -> None:
-    closed.opened = True
-    tree = queue_configuration(kubeconfig, "Closed")
-    with running(tree, {"Closed": closed}) as replica:
+    Closed.opened = True
+    with closed as replica:
         clock.until(lambda: replica.metric("queue_leader") == 1)
-        closed.goes_on.clear()
+        Closed.goes_on.clear()
         api.put_gated_pod("a", [GATE])
         clock.pass_s(59)
         assert alive(replica)[0] == 200
@@ -103,23 +101,22 @@ def test_a_plugin_that_hangs_in_the_queue_fails_the_liveness_probe_after_a_minut
         status, text = alive(replica)
         assert status != 200
         assert "the queue is stuck in a plugin's less or pre_enqueue for 6" in text
-        closed.goes_on.set()
+        Closed.goes_on.set()
         clock.until(api.released_pods)
         assert alive(replica)[0] == 200
 
 
 def test_a_stop_takes_seconds_while_a_plugin_hangs_and_releases_nothing_after_it(
-    api: ScriptedApi, clock: SkippingTime, kubeconfig: Path, closed: type[Closed]
+    api: ScriptedApi, clock: SkippingTime, closed: AbstractContextManager[Running]
 ) -> None:
-    closed.opened = True
+    Closed.opened = True
     api.put_gated_pod("a", [GATE])
-    tree = queue_configuration(kubeconfig, "Closed")
-    closed.goes_on.clear()
-    with running(tree, {"Closed": closed}) as replica:
+    Closed.goes_on.clear()
+    with closed as replica:
         clock.until(lambda: replica.metric("queue_leader") == 1)
         stopped_s = clock.now_s
     assert clock.now_s - stopped_s <= 10.0
-    closed.goes_on.set()
+    Closed.goes_on.set()
     clock.settle()
     assert patched(api) == []
     assert api.lease is not None

@@ -209,18 +209,12 @@ class Simulation:
 
 BEST_EFFORT = Strategy.BEST_EFFORT_FIFO
 PRIORITIES = pytest.mark.parametrize("priority", [0, 9])
-RARE_NEIGHBOUR = (5.0, NEIGHBOUR, Outcome.BOUND, 0)
 
 pytestmark = pytest.mark.slow
 
 
 def p99(waited_s: list[float]) -> float:
     return waited_s[int(len(waited_s) * 0.99)]
-
-
-def backlogs(every_s: float, priority: int) -> Makers:
-    """Two namespaces have more pods than kube-scheduler can try, all older than a neighbour's."""
-    return [(every_s, namespace, Outcome.BOUND, priority) for namespace in ("old", "older")]
 
 
 @pytest.mark.parametrize(
@@ -234,21 +228,22 @@ def test_a_neighbour_does_not_wait_for_all_pods_of_a_tenant(
     assert p99(Simulation(strategy, by_namespace=False, seconds=120.0).run()) > bound_s
 
 
-@pytest.mark.parametrize("attempt_s", [0.05, 0.2, 0.5])
+@pytest.mark.parametrize(
+    ("every_s", "attempt_s", "pauses_s", "most_s"),
+    [
+        *((0.02, attempt_s, (0.0, 0.0), 6 * attempt_s + 0.5) for attempt_s in (0.05, 0.2, 0.5)),
+        # A pause of kube-scheduler is over when it ends.
+        (0.04, 0.2, (20.3, 22.3), 5.0),
+    ],
+)
 @PRIORITIES
 def test_two_namespaces_keep_no_slow_kube_scheduler_from_a_neighbour(
-    attempt_s: float, priority: int
+    every_s: float, attempt_s: float, pauses_s: tuple[float, float], most_s: float, priority: int
 ) -> None:
-    simulation = Simulation(BEST_EFFORT, seconds=60.0, attempt_s=attempt_s)
-    waited_s = simulation.run([*backlogs(0.02, priority), RARE_NEIGHBOUR])
-    assert waited_s[-1] <= 6 * attempt_s + 0.5
-
-
-@PRIORITIES
-def test_a_pause_of_kube_scheduler_is_over_when_it_ends(priority: int) -> None:
-    simulation = Simulation(BEST_EFFORT, seconds=60.0, attempt_s=0.2, pauses_s=(20.3, 22.3))
-    waited_s = simulation.run([*backlogs(0.04, priority), RARE_NEIGHBOUR])
-    assert waited_s[-1] <= 5.0
+    """Two namespaces have more pods than kube-scheduler can try, all older than a neighbour's."""
+    simulation = Simulation(BEST_EFFORT, True, 60.0, attempt_s, pauses_s)
+    older = [(every_s, namespace, Outcome.BOUND, priority) for namespace in ("old", "older")]
+    assert simulation.run([*older, (5.0, NEIGHBOUR, Outcome.BOUND, 0)])[-1] <= most_s
 
 
 @PRIORITIES

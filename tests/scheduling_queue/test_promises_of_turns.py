@@ -17,13 +17,7 @@ MOST_UNSCHEDULABLE = 3
 
 @dataclass
 class Fact:
-    """A pod of the API; it waits until ``released_s``.
-
-    Attributes:
-        arrived: its order of arrival.
-        untried: whether its gate is removed, and kube-scheduler has not tried it.
-        bad: whether kube-scheduler cannot place it.
-    """
+    """A pod that waits until ``released_s``, is ``untried``, and may be ``bad``: fit nowhere."""
 
     name: str
     namespace: str
@@ -99,8 +93,7 @@ class TurnsMachine(RuleBasedStateMachine):
         assert len(recent) <= self.window
         waited_for = [each for each in untried if now_s - (each.released_s or 0) < MAX_HOLD_S]
         for namespace in "abc":
-            mine = sum(each.namespace == namespace for each in waited_for)
-            assert mine <= self.window
+            assert sum(each.namespace == namespace for each in waited_for) <= self.window
 
     @rule(data=st.data(), waits=st.booleans())
     def one_is_bound_or_deleted(self, data: st.DataObject, waits: bool) -> None:
