@@ -104,15 +104,6 @@ async def test_an_application_works_below_a_path_of_another() -> None:
         assert (await Call(outer, path, request("filter")).answer()).status == status
 
 
-@in_memory
-async def test_a_body_may_come_in_any_pieces(extender: Extender) -> None:
-    body = request("filter", nodes=[*NODES, node("more", rdma="true")])
-    for size in (1, 7, 400, len(body)):
-        pieces = [body[at : at + size] for at in range(0, len(body), size)]
-        answer = await extender.begin("/filter", *pieces).answer()
-        assert names_of(answer) == ["good", "more"]
-
-
 @pytest.mark.parametrize(
     ("method", "path", "status", "allow"),
     [

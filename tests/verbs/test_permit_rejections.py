@@ -205,8 +205,8 @@ def test_a_bound_pod_is_rejected_no_more() -> None:
 # Answers about pods that Permit held and rejected: twenty of a namespace at once, 40 a second then.
 
 
-def held_and_rejected(wire: Wire, names: list[str], namespace: str = "ml") -> list[Call]:
-    pods = [pod(name, namespace=namespace) for name in names]
+def held_and_rejected(wire: Wire, prefix: str, number: int, namespace: str = "ml") -> list[Call]:
+    pods = [pod(f"{prefix}{each}", namespace=namespace) for each in range(number)]
     wire.show_pod(*pods)
     calls = [wire.begin_bind(of, "n") for of in pods]
     wire.wait_until_held(*pods)
@@ -216,13 +216,9 @@ def held_and_rejected(wire: Wire, names: list[str], namespace: str = "ml") -> li
     return calls
 
 
-def names_of(prefix: str, number: int) -> list[str]:
-    return [f"{prefix}{each}" for each in range(number)]
-
-
 def test_twenty_answers_of_a_namespace_leave_at_once_and_then_one_each_25_ms() -> None:
     wire = wire_of(door(permit=WAIT))
-    calls = held_and_rejected(wire, names_of("a", 24))
+    calls = held_and_rejected(wire, "a", 24)
     done = [sum(call.done for call in calls)]
     for _ in range(4):
         wire.skip(0.0251)
@@ -233,17 +229,17 @@ def test_twenty_answers_of_a_namespace_leave_at_once_and_then_one_each_25_ms() -
 
 def test_no_namespace_waits_for_another_and_one_that_rested_is_answered_at_once() -> None:
     wire = wire_of(door(permit=WAIT))
-    first = held_and_rejected(wire, names_of("a", 40))
+    first = held_and_rejected(wire, "a", 40)
     assert sum(call.done for call in first) == 20
-    assert all(call.done for call in held_and_rejected(wire, names_of("b", 20), "other"))
+    assert all(call.done for call in held_and_rejected(wire, "b", 20, "other"))
     wire.skip(1)
     assert all(call.done for call in first)
-    assert all(call.done for call in held_and_rejected(wire, names_of("c", 20)))
+    assert all(call.done for call in held_and_rejected(wire, "c", 20))
 
 
 def test_what_permit_said_counts_before_it_is_told_and_for_as_long_after() -> None:
     wire = wire_of(door(permit=WAIT))
-    *_, last = held_and_rejected(wire, names_of("a", 60))
+    *_, last = held_and_rejected(wire, "a", 60)
     of = pod("a59")
     assert not passes(wire, of)
     # The answer leaves after a second, and the rejection holds for ten more.
@@ -256,7 +252,7 @@ def test_what_permit_said_counts_before_it_is_told_and_for_as_long_after() -> No
 
 def test_the_end_of_kubextend_ends_the_wait_for_an_answer() -> None:
     wire = wire_of(door(permit=WAIT))
-    calls = held_and_rejected(wire, names_of("a", 60))
+    calls = held_and_rejected(wire, "a", 60)
     assert not all(call.done for call in calls)
     wire.shut_down()
     assert {call.answer().error for call in calls} == {CLOSED}
@@ -265,7 +261,7 @@ def test_the_end_of_kubextend_ends_the_wait_for_an_answer() -> None:
 def test_the_answer_about_a_pod_that_permit_never_held_does_not_wait() -> None:
     plugin = door(permit=WAIT)
     wire = wire_of(plugin, settings={"extender.maxHeldPods": 60})
-    calls = held_and_rejected(wire, names_of("a", 60))
+    calls = held_and_rejected(wire, "a", 60)
     assert not calls[-1].done
     plugin.says["permit"] = REJECTS
     assert wire.begin_bind(P, "n").done
