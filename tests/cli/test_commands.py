@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from tests.doors.command_line import configuration, enabled, profile, run, said, write
+from tests.doors.command_line import Golden, configuration, enabled, profile, run, said, write
 
 from kubextend import __version__
 
-Golden = Callable[[str, str], None]
 LABEL_MATCH = {
     "filters": [{"nodeSelector": "disk != slow", "reason": "Disk is slow"}],
     "scores": [
@@ -55,35 +53,6 @@ def test_check_says_what_a_right_file_runs(golden: Golden, config: Callable[...,
     golden("cli/check.txt", "\n".join(told))
 
 
-@pytest.mark.parametrize(
-    ("args", "line"),
-    [
-        (
-            {"filters": [{"nodeSelector": "a=b"}]},
-            "error: profiles[0].pluginConfig[0].args.filters[0].reason: Required value",
-        ),
-        (
-            {"scores": [{"nodeSelector": "a=b", "score": 101}]},
-            "error: profiles[0].pluginConfig[0].args.scores[0].score: must be at most 100",
-        ),
-        (
-            {"scores": [{"nodeSelector": "a", "score": at} for at in (60, 41)]},
-            (
-                "error: profiles[0].pluginConfig[0].args: the scores add up to 101; a node that "
-                "matches all of them must stay within 100: use smaller scores and a weight for the "
-                "plugin"
-            ),
-        ),
-    ],
-)
-def test_check_reports_what_is_wrong_with_a_plugins_arguments(
-    args: Any, line: str, config: Callable[..., Path]
-) -> None:
-    entry = {"name": "LabelMatch", "args": args}
-    file = config(profiles=[{**ML, "pluginConfig": [entry]}])
-    assert run("check", file).stderr.splitlines()[0] == line
-
-
 def test_a_configuration_that_serves_nothing_is_said_to(config: Callable[..., Path]) -> None:
     assert f"warning: {IDLE}\n" in run("check", config(profiles=[{}])).stderr
     queue = config(cluster={}, profiles=[profile(queueSort="QOSSort")])
@@ -110,31 +79,22 @@ def test_a_wrong_use_ends_with_2(words: str) -> None:
     assert run(*words.split()).exit_code == 2
 
 
-@pytest.mark.parametrize("command", ["serve", "scheduler-config", "doctor", "admission"])
-def test_a_file_that_is_no_option_is_answered_with_the_option(command: str) -> None:
-    refused = run(command, "kubextend.yaml")
-    assert refused.exit_code == 2
-    words = "unexpected argument kubextend.yaml: name a file with --config kubextend.yaml"
-    assert words in refused.stderr
+TAKES_OPTION = "unexpected argument f.yaml: name a file with --config f.yaml"
+TAKES_FILE = "check takes the FILE itself, without --config"
 
 
-@pytest.mark.parametrize("given", [("--config", "f.yaml"), ("--config=f.yaml",)])
-def test_check_says_that_it_takes_the_file_without_an_option(given: tuple[str, ...]) -> None:
-    refused = run("check", *given)
-    assert refused.exit_code == 2
-    assert "check takes the FILE itself, without --config" in refused.stderr
-
-
-def test_scheduler_config_and_check_need_no_file_of_the_machine_where_it_will_run(
-    config: Callable[..., Path],
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        *((f"{it} f.yaml", TAKES_OPTION) for it in ("serve", "scheduler-config", "doctor")),
+        *((f"check --config{sign}f.yaml", TAKES_FILE) for sign in " ="),
+    ],
+)
+def test_a_file_that_is_named_in_another_way_is_answered_with_the_right_way(
+    words: str, said: str
 ) -> None:
-    server = {"tls": {"certFile": "/nowhere/tls.crt", "keyFile": "/nowhere/tls.key"}}
-    ca = {"tlsConfig": {"caFile": "/etc/kubernetes/ca.crt"}}
-    file = config(server=server, extender=ca)
-    written = run("scheduler-config", "--config", file)
-    assert (written.exit_code, written.stderr) == (0, "")
-    assert yaml.safe_load(written.stdout)["extenders"][0]["enableHTTPS"] is True
-    assert run("check", file).exit_code == 0
+    refused = run(*words.split())
+    assert (refused.exit_code, said in refused.stderr) == (2, True)
 
 
 @pytest.mark.slow
@@ -146,9 +106,8 @@ def test_python_runs_the_command_as_a_module_and_help_loads_little() -> None:
         "import sys; from kubextend import cli; cli.main(['--help'], standalone_mode=False); "
         "print(sorted({'starlette', 'uvicorn', 'kubernetes', 'pydantic', 'yaml'} & {*sys.modules}))"
     )
-    helped = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True
-    )
+    ran = [sys.executable, "-c", code]
+    helped = subprocess.run(ran, check=True, capture_output=True, text=True)
     assert helped.stdout.startswith("Usage: ")
     assert helped.stdout.splitlines()[-1] == "[]"
 

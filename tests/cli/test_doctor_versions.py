@@ -22,20 +22,17 @@ def told(folder: Path, version: str, **fields: Any) -> str:
     return run("doctor", "--config", config, *options).stdout
 
 
+SCORED = {"profiles": [{"percentageOfNodesToScore": 30}]}
+POINTS = {"preEnqueue": 26, "placementGenerate": 36, "placementScore": 36, "podGroupPostFilter": 37}
+
+
 # Source: kube-scheduler v0.22 to v0.37 config/*/types.go
 @pytest.mark.parametrize(
     ("fields", "field", "first"),
     [
-        (
-            {"profiles": [{"percentageOfNodesToScore": 30}]},
-            "profiles[0].percentageOfNodesToScore",
-            26,
-        ),
         ({"delayCacheUntilActive": True}, "delayCacheUntilActive", 28),
-        (at_point("preEnqueue"), "profiles[0].plugins.preEnqueue", 26),
-        (at_point("placementGenerate"), "profiles[0].plugins.placementGenerate", 36),
-        (at_point("placementScore"), "profiles[0].plugins.placementScore", 36),
-        (at_point("podGroupPostFilter"), "profiles[0].plugins.podGroupPostFilter", 37),
+        (SCORED, "profiles[0].percentageOfNodesToScore", 26),
+        *((at_point(at), f"profiles[0].plugins.{at}", first) for at, first in POINTS.items()),
     ],
 )
 def test_the_doctor_names_a_field_that_a_version_does_not_know(

@@ -1,11 +1,7 @@
 """What a right configuration comes to: verbs, URL, plugins in their order, leader, queue, notes."""
 
-from collections.abc import Callable
-
 import pytest
-from tests.doors.command_line import ROOT, cases, checked, other_lines, said, transcript
-
-Golden = Callable[[str, str], None]
+from tests.doors.command_line import ROOT, Golden, cases, checked, other_lines, said, transcript
 
 
 def test_check_tells_what_a_right_configuration_comes_to(

@@ -18,17 +18,8 @@ _FIELDS = sorted(
     | {"waitingPods", "allowedNames", "tokenFile", "decisions", "page"}
 )
 _TYPE = {"apiVersion": "kubextend.dev/v1alpha1", "kind": "ExtenderConfiguration"}
-_VALUES = [
-    "RdmaAware",
-    "LabelMatch",
-    "PrioritySort",
-    "NodeAffinity",
-    "*",
-    "2s",
-    "http://a",
-    "https://[",
-    "/",
-]
+_VALUES = ["RdmaAware", "LabelMatch", "PrioritySort", "NodeAffinity", "*", "2s"]
+_VALUES += ["http://a", "https://[", "/"]
 _LEAVES = (
     st.none()
     | st.booleans()
@@ -44,15 +35,12 @@ _TREES = st.recursive(
     ),
     max_leaves=25,
 )
-_MODEL_FIELDS = config.ExtenderConfiguration.model_fields
-_SECTIONS = st.dictionaries(
-    st.sampled_from([each.alias or "" for each in _MODEL_FIELDS.values()]),
-    _TREES,
-)
+_NAMES = [each.alias or "" for each in config.ExtenderConfiguration.model_fields.values()]
+_SECTIONS = st.dictionaries(st.sampled_from(_NAMES), _TREES)
 
 
 def reasons(read: Callable[[], object]) -> tuple[Issue, ...]:
-    """Why something was refused; any other exception goes through."""
+    """Return why something was refused; any other exception goes through."""
     try:
         read()
     except ConfigError as error:

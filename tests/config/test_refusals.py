@@ -1,10 +1,6 @@
 """What is wrong with a configuration is told with path, sentence, value and hint."""
 
-from collections.abc import Callable
-
-from tests.doors.command_line import cases, checked, transcript
-
-Golden = Callable[[str, str], None]
+from tests.doors.command_line import Golden, cases, checked, transcript
 
 
 def test_check_tells_every_mistake_with_its_path_value_and_hint(golden: Golden) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from kubextend.cli import main
 __all__ = [
     "FITS",
     "ROOT",
+    "Golden",
     "Result",
     "Tree",
     "cases",
@@ -32,6 +33,7 @@ __all__ = [
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 Tree = dict[str, Any]
+Golden = Callable[[str, str], None]
 FITS: Final = " fits: kube-scheduler calls kubextend as this configuration says"
 _DEFAULTS: Final[Tree] = {
     "apiVersion": "kubextend.dev/v1alpha1",
