@@ -1,8 +1,4 @@
-"""What ``kubextend why`` says of pods that kube-scheduler keeps out of its queue.
-
-That is what the PreEnqueue plugins of kube-scheduler 1.37 do: DynamicResources and GangScheduling.
-kube-scheduler writes no condition then.
-"""
+"""What ``why`` says of pods that PreEnqueue plugins of kube-scheduler keep out of its queue."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,11 +18,9 @@ NOT_MADE = "no ResourceClaim was made yet of the ResourceClaimTemplate gpus"
 
 
 def pending(spec: Mapping[str, Any], **status: Any) -> dict[str, Any]:
-    return {
-        "metadata": {"name": "p", "namespace": "ml", "uid": "u-p"},
-        "spec": {"schedulerName": "default-scheduler", **spec},
-        "status": status,
-    }
+    metadata = {"name": "p", "namespace": "ml", "uid": "u-p"}
+    spec = {"schedulerName": "default-scheduler", **spec}
+    return {"metadata": metadata, "spec": spec, "status": status}
 
 
 def claims(*entries: Mapping[str, str]) -> dict[str, Any]:
@@ -39,13 +33,14 @@ def made(name: str, **metadata: Any) -> dict[str, Any]:
 
 GPU = claims({"resourceClaimName": "gpu"})
 OF_TEMPLATE = claims({"resourceClaimTemplateName": "gpus"})
+TWO = claims({"resourceClaimName": "gpu"}, {"resourceClaimName": "nic"})
+DELETED = made("gpu", deletionTimestamp="2026-01-01T00:00:00Z")
+TEMPLATE = {f"{TEMPLATES}/gpus": made("gpus")}
+OF_CLAIM = [{"name": "c0", "resourceClaimName": "p-gpus-x1"}]
+CLAIMED = pending(OF_TEMPLATE, resourceClaimStatuses=OF_CLAIM)
 IN_GROUP = {"schedulingGroup": {"podGroupName": "trains"}}
-UNSCHEDULABLE = {
-    "type": "PodScheduled",
-    "status": "False",
-    "reason": "Unschedulable",
-    "message": "0/3 nodes are available: 3 Insufficient cpu.",
-}
+UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+UNSCHEDULABLE["message"] = "0/3 nodes are available: 3 Insufficient cpu."
 
 
 def why(
@@ -69,37 +64,15 @@ def why(
 @pytest.mark.parametrize(
     ("pod", "objects", "says"),
     [
-        (pending(GPU), {}, "the ResourceClaim gpu does not exist"),
-        (
-            pending(GPU),
-            {f"{CLAIMS}/gpu": made("gpu", deletionTimestamp="2026-01-01T00:00:00Z")},
-            "the ResourceClaim gpu is being deleted",
-        ),
-        (
-            pending(claims({"resourceClaimName": "gpu"}, {"resourceClaimName": "nic"})),
-            {f"{CLAIMS}/gpu": made("gpu")},
-            "the ResourceClaim nic does not exist",
-        ),
+        (pending(GPU), {f"{CLAIMS}/gpu": DELETED}, "the ResourceClaim gpu is being deleted"),
+        (pending(TWO), {f"{CLAIMS}/gpu": made("gpu")}, "the ResourceClaim nic does not exist"),
         (pending(OF_TEMPLATE), {}, "the ResourceClaimTemplate gpus does not exist"),
-        (pending(OF_TEMPLATE), {f"{TEMPLATES}/gpus": made("gpus")}, NOT_MADE),
-        (
-            pending(
-                OF_TEMPLATE,
-                resourceClaimStatuses=[{"name": "c0", "resourceClaimName": "p-gpus-x1"}],
-            ),
-            {f"{TEMPLATES}/gpus": made("gpus")},
-            "the ResourceClaim p-gpus-x1 does not exist",
-        ),
-        (pending(IN_GROUP), {}, "the PodGroup trains does not exist"),
+        (pending(OF_TEMPLATE), TEMPLATE, NOT_MADE),
+        (CLAIMED, TEMPLATE, "the ResourceClaim p-gpus-x1 does not exist"),
         # The condition is of an attempt from before the claim was deleted.
+        (pending(GPU, conditions=[UNSCHEDULABLE]), {}, "the ResourceClaim gpu does not exist"),
         (
-            pending(GPU, conditions=[UNSCHEDULABLE]),
-            {},
-            "the ResourceClaim gpu does not exist",
-        ),
-        (
-            pending({**GPU, **IN_GROUP}),
-            {},
+            *(pending({**GPU, **IN_GROUP}), {}),
             "the ResourceClaim gpu does not exist; the PodGroup trains does not exist",
         ),
     ],
@@ -128,23 +101,15 @@ def test_why_says_that_a_pod_may_wait_for_what_the_user_may_not_read(
     assert "403" in said
     assert "does not exist" not in said
 
+    unserved = why(tmp_path, pod, unserved="/apis/")
+    assert "it may wait for the" in unserved
+    assert "does not exist" not in unserved
 
-def test_why_names_a_claim_that_was_not_made_though_its_template_cannot_be_read(
+
+def test_why_names_what_was_not_made_though_it_cannot_be_read_and_what_a_gang_demands(
     tmp_path: Path,
 ) -> None:
     assert NOT_MADE in why(tmp_path, pending(OF_TEMPLATE), forbidden={f"{TEMPLATES}/gpus"})
-
-
-@pytest.mark.parametrize("pod", [pending(GPU), pending(IN_GROUP)])
-def test_why_says_nothing_of_objects_that_the_api_does_not_serve(
-    pod: dict[str, Any], tmp_path: Path
-) -> None:
-    said = why(tmp_path, pod, unserved="/apis/")
-    assert "it may wait for the" in said
-    assert "does not exist" not in said
-
-
-def test_why_says_that_a_gang_may_wait_for_its_pods(tmp_path: Path) -> None:
     group = {**made("trains"), "spec": {"schedulingPolicy": {"gang": {"minCount": 4}}}}
     said = why(tmp_path, pending(IN_GROUP), {f"{GROUPS}/trains": group})
     assert "NotTried" in said

@@ -1,15 +1,13 @@
 """What ``kubextend why`` concludes from a record, a pod and its Events."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.doors.captures import SERVER, Facts, call, event, facts, rejected, why
-from tests.doors.command_line import transcript
+from tests.doors.command_line import Golden, transcript
 
-Golden = Callable[[str, str], None]
 OURS = "0/3 nodes are available: 3 no ssd. preemption: 0/3 nodes are available: 3 No preemption."
 BOTH = "0/5 nodes are available: 2 node(s) had untolerated taint {a: b}, 3 no ssd."
 THEIRS = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."
@@ -24,6 +22,13 @@ FAILS = 'Filter plugin "P" failed'
 NO_ROOM = "the node has no room left for the pod"
 NOT_PERMITTED = "a Permit plugin rejected the pod"
 REJECTED = call(nodes=rejected(3))
+THREE_AND_ONE = [{"calls": [call(nodes=rejected(count))]} for count in (3, 1)]
+UNREACHED: Facts = {"decisions": None, "unreached": "down"}
+EARLIER = {"kubextend": {"queueGate": ""}, "attempts": []}
+BIND_DOWN = DOWN.replace("filter", "bind")
+SILENT = ("P", "no ssd", "")
+PULLED = {"reason": "Pulled", "from": "trains"}
+MEETING = (0, 1, 2, None)
 GATE = {"schedulingGates": [{"name": "kubextend.dev/queue"}]}
 QUEUE = {"kubextend": {**SERVER, "queueGate": "kubextend.dev/queue"}}
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"
@@ -33,6 +38,9 @@ PARTLY_UNMET = f"0/5 nodes are available: 2 {AFFINITY}, 3 no ssd."
 
 def rule(meeting: int | None = 0, plugin: str = "LabelMatch") -> dict[str, Any]:
     return {"plugin": plugin, "profile": "trains", "nodes": "disk=ssd", "meeting": meeting}
+
+
+RULES = [rule(3), rule(0, "Other")]
 
 
 def unrecorded(since: str | None) -> dict[str, Any]:
@@ -57,14 +65,10 @@ CASES: dict[str, Facts] = {
     "nodes rejected by both": facts(BOTH, REJECTED),
     "nodes rejected by kube-scheduler": facts(THEIRS),
     "nodes rejected by kube-scheduler, after an earlier record": facts(THEIRS, REJECTED),
-    "nodes of the last filter call": facts(
-        OURS, told={"attempts": [{"calls": [call(nodes=rejected(n))]} for n in (3, 1)]}
-    ),
+    "nodes of the last filter call": facts(OURS, told={"attempts": THREE_AND_ONE}),
     "kubextend not reached": facts(DOWN),
     "kubextend too late": facts(f"{DOWN} context deadline exceeded"),
-    "kubextend at another path": facts(
-        "failed filter with extender at URL http://a/filter, code 404"
-    ),
+    "kubextend at another path": facts("failed filter with extender at URL http://a, code 404"),
     "plugin failed": facts(FAILS, call(error=FAILS, failed=FAILED)),
     "plugin hung": facts(FAILS, call(error=FAILS, failed=HUNG)),
     "plugin hung, not recorded": facts(FAILS, call(error=FAILS)),
@@ -83,47 +87,30 @@ CASES: dict[str, Facts] = {
     "another gate": facts(spec={"schedulingGates": [{"name": "a/b"}]}),
     "the gate of a queue that is off": facts(spec=GATE),
     "the gate of the queue": facts(spec=GATE, told={**QUEUE, "queued": "waits for ns/head"}),
-    "the gate of a queue that cannot be asked": facts(spec=GATE, decisions=None, unreached="down"),
+    "the gate of a queue that cannot be asked": facts(spec=GATE, **UNREACHED),
     "no such pod": facts(pod=None),
     "pod unknown": facts(pod=None, pod_unknown="403"),
     "passed, and not back yet": facts("", call(nodes=PASSED)),
     # Compiled rules are kube-scheduler's to reject by.
-    **{
-        f"compiled rule that {meeting} nodes meet": facts(UNMET, rules=[rule(meeting)])
-        for meeting in (0, 1, 2, None)
-    },
-    "compiled rules beside a rejection": facts(
-        PARTLY_UNMET, REJECTED, rules=[rule(3), rule(0, "Other")]
-    ),
+    **{f"compiled rule that {n} nodes meet": facts(UNMET, rules=[rule(n)]) for n in MEETING},
+    "compiled rules beside a rejection": facts(PARTLY_UNMET, REJECTED, rules=RULES),
     "compiled rule that all nodes meet": facts(UNMET, rules=[rule(3)]),
     "compiled rule, and another reason": facts(THEIRS, rules=[rule(0)]),
-    "compiled rule of an unknown attempt": facts(
-        PARTLY_UNMET, decisions=None, unreached="down", rules=[rule(3)]
-    ),
+    "compiled rule of an unknown attempt": facts(PARTLY_UNMET, **UNREACHED, rules=[rule(3)]),
     # What would unblock the pod.
     "plugins that know what is lacking": facts(
-        OURS,
-        REJECTED,
+        *(OURS, REJECTED),
         told={"lacks": [{"plugin": "G", "lacks": "2 pods"}], **nearest(("P", "no ssd", "disk"))},
     ),
-    "a plugin that cannot say what is lacking": facts(
-        OURS, REJECTED, told=nearest(("P", "no ssd", ""))
-    ),
+    "a plugin that cannot say what is lacking": facts(OURS, REJECTED, told=nearest(SILENT)),
     "one of three that cannot say what is lacking": facts(
-        OURS,
-        REJECTED,
-        told=nearest(
-            ("P", "no ssd", "disk=ssd"), ("Q", "another team", ""), ("R", "full", "2 cpu")
-        ),
+        *(OURS, REJECTED),
+        told=nearest(("P", "no ssd", "disk=ssd"), ("Q", "another team", ""), ("R", "full", "cpu")),
     ),
     # Events count where the pod has no message, and the newest one at that.
-    "newest event": facts(
-        events=[event(THEIRS), event(DOWN), {"reason": "Pulled", "from": "trains"}]
-    ),
+    "newest event": facts(events=[event(THEIRS), event(DOWN), PULLED]),
     "event of another scheduler": facts(events=[event(DOWN, each) for each in ("", "a-tenant")]),
-    "event of a failed binding": facts(
-        "", call(nodes=PASSED), events=[event(DOWN.replace("filter", "bind"))]
-    ),
+    "event of a failed binding": facts("", call(nodes=PASSED), events=[event(BIND_DOWN)]),
     "event of what failed after filter": facts("", call(nodes=PARTLY), events=[event(LATE)]),
     "message of what failed after filter": facts(LATE, call(nodes=PARTLY)),
     "some nodes rejected, and no message": facts("", call(nodes=PARTLY)),
@@ -134,11 +121,9 @@ CASES: dict[str, Facts] = {
     "released and tried": released(events=[event(THEIRS, at="2026-01-01T12:00:01Z")]),
     "released and gated again": released(spec={"schedulingGates": [{"name": "a/b"}]}),
     # Without the record of the attempt nobody knows whose filters rejected.
-    "kubextend unreached": facts(OURS, decisions=None, unreached="connection refused"),
+    "kubextend unreached": facts(OURS, **UNREACHED),
     "kubextend restarted": facts(OURS, decisions=unrecorded("2026-01-01T12:00:00.25Z")),
-    "kubextend of an earlier version": facts(
-        OURS, decisions={"kubextend": {"queueGate": ""}, "attempts": []}
-    ),
+    "kubextend of an earlier version": facts(OURS, decisions=EARLIER),
     "kubextend that records nothing": facts(OURS, decisions=unrecorded(None)),
     "kubextend not asked": facts(THEIRS, decisions=unrecorded("2026-01-01T12:00:00Z")),
     "kubextend not asked since": facts(
@@ -146,7 +131,7 @@ CASES: dict[str, Facts] = {
         decisions=unrecorded("2026-01-01T12:30:00Z"),
         events=[event("x", at="2026-01-01T13:00:00.123456Z")],
     ),
-    "node affinity without kubextend": facts(UNMET, decisions=None, unreached="down"),
+    "node affinity without kubextend": facts(UNMET, **UNREACHED),
 }
 
 
@@ -167,7 +152,6 @@ def test_why_names_the_cause_in_one_sentence(golden: Golden, tmp_path: Path) -> 
     [
         [REJECTED],
         # kube-scheduler asks for preemption after a filter call that rejected all nodes.
-        [REJECTED, call("preempt")],
         [REJECTED, call("preempt"), call("preempt")],
         [call(error=FAILS, failed=HUNG)],
         [call("bind", error="409", node="n")],
@@ -187,10 +171,8 @@ def test_why_believes_the_record_of_kubextend_before_an_event(
     ("at", "counts"),
     [
         ("2026-01-01T11:59:58.999999Z", False),
-        ("2026-01-01T11:59:58Z", False),
         # The call began at 11:59:59.25, and the time of an Event may be cut to seconds.
         ("2026-01-01T11:59:59Z", True),
-        ("2026-01-01T11:59:59.300000Z", True),
         ("2026-01-01T12:00:01Z", True),
     ],
 )

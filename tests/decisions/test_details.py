@@ -30,7 +30,7 @@ def by_label(name: str, label: str, reason: str, *, always: bool = True) -> Plug
     return Plugin(name, filter=look)
 
 
-def at_once(*rejections: Any, name: str = "AtOnce") -> Plugin:
+def at_once(*rejections: Any) -> Plugin:
     """Return a filter that rejects all nodes in one call; each rejection is rows and a status."""
 
     def look(_state: object, _pod: core.Pod, nodes: core.Nodes) -> list[Rejection]:
@@ -40,7 +40,7 @@ def at_once(*rejections: Any, name: str = "AtOnce") -> Plugin:
             for of, status, more in rejections
         ]
 
-    return Plugin(name, filter_nodes=look)
+    return Plugin("AtOnce", filter_nodes=look)
 
 
 GPUS = by_label("Gpus", "free", "too few GPUs")
@@ -50,65 +50,45 @@ OF_RACK = [Status.unschedulable("too few GPUs", detail=f"of rack {rack}") for ra
 NOT_DUE = Status.unschedulable("the pod is not due", detail="due on Monday")
 
 
-def labelled(**labels: dict[str, str]) -> list[Any]:
-    return [node(name, labels=each) for name, each in labels.items()]
+def labelled(*labels: dict[str, str]) -> list[Any]:
+    return [node(f"n{at}", labels=each) for at, each in enumerate(labels)]
 
 
 @pytest.mark.parametrize(
     ("plugins", "nodes", "details", "together"),
     [
-        pytest.param([GPUS], NODES, FREE, [DIFFER], id="of its own node"),
-        pytest.param(
-            [GPUS],
-            labelled(n0={"free": "none at all"}, n1={"free": "none at all"}),
-            {"n0": "none at all", "n1": "none at all"},
-            ["none at all"],
-            id="of all nodes",
-        ),
-        pytest.param(
-            [GPUS],
-            labelled(n0={"free": "0"}, n1={}, n2={"free": "0"}),
-            {"n0": "0", "n1": "", "n2": "0"},
-            [DIFFER],
-            id="of no other node",
-        ),
-        pytest.param(
+        ([GPUS], NODES, [*FREE.values()], [DIFFER]),
+        ([GPUS], labelled({"free": "none"}, {"free": "none"}), ["none", "none"], ["none"]),
+        ([GPUS], labelled({"free": "0"}, {}, {"free": "0"}), ["0", "", "0"], [DIFFER]),
+        # The first plugin that rejects a node tells its detail.
+        (
             [RACKS, GPUS],
-            labelled(n0={"rack": "a", "free": "0"}, n1={"rack": "b"}, n2={"free": "2"}),
-            {"n0": "a", "n1": "b", "n2": "2"},
-            [DIFFER, "2"],
-            id="of the first plugin",
+            labelled({"rack": "a", "free": "0"}, {"rack": "b"}, {"free": "2"}),
+            *(["a", "b", "2"], [DIFFER, "2"]),
         ),
-        pytest.param(
+        # A detail of sets of nodes, of some of a set, and of the pod.
+        (
             [at_once(({0, 1}, OF_RACK[0], {}), ({2}, OF_RACK[1], {}))],
-            NODES,
-            {"n0": "of rack 1", "n1": "of rack 1", "n2": "of rack 2"},
-            ["of rack 1", "of rack 2"],
-            id="of sets of nodes",
+            *(NODES, ["of rack 1", "of rack 1", "of rack 2"], ["of rack 1", "of rack 2"]),
         ),
-        pytest.param(
+        (
             [at_once(({0, 1, 2}, FEW, {"details": {0: "none", 2: "two"}}))],
-            NODES,
-            {"n0": "none", "n1": "", "n2": "two"},
-            ["see each node"],
-            id="of some of a set",
+            *(NODES, ["none", "", "two"], ["see each node"]),
         ),
-        pytest.param(
+        (
             [Plugin("NeverToday", pre_filter=lambda *_: NOT_DUE, filter=lambda *_: None)],
-            NODES,
-            dict.fromkeys(FREE, "due on Monday"),
-            ["due on Monday"],
-            id="of the pod",
+            *(NODES, ["due on Monday"] * 3, ["due on Monday"]),
         ),
     ],
 )
 def test_a_detail_is_told_of_the_nodes_that_it_is_about(
-    plugins: list[Any], nodes: list[Any], details: dict[str, str], together: list[str]
+    plugins: list[Any], nodes: list[Any], details: list[str], together: list[str]
 ) -> None:
     wire = Wire(*plugins, nodes=nodes)
     wire.filter(POD)
     items = wire.get("/decisions/uid-of-p/nodes").json["items"]
-    assert {item["node"]: item["detail"] for item in items} == details
+    told = {item["node"]: item["detail"] for item in items}
+    assert told == {f"n{at}": detail for at, detail in enumerate(details)}
     assert [group["detail"] for group in groups(wire)] == together
 
 
@@ -119,20 +99,15 @@ def groups(wire: Wire) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("details", "said"),
-    [
-        (["none"], "a mapping in Rejection.details"),
-        ({0: 1}, "a str for each node in Rejection.details"),
-    ],
-)
+@pytest.mark.parametrize(("details", "said"), [(["none"], "a mapping"), ({0: 1}, "a str for each")])
 def test_details_of_a_wrong_form_are_an_error_of_the_plugin(details: object, said: str) -> None:
-    wire = Wire(at_once(({0}, FEW, {"details": details}), name="Wrong"), nodes=NODES)
+    wire = Wire(at_once(({0}, FEW, {"details": details})), nodes=NODES)
     wire.filter(POD)
     (attempt,) = wire.decision(POD)["attempts"]
     failed = attempt["calls"][0]["failed"]
-    assert failed["plugin"] == "Wrong"
+    assert failed["plugin"] == "AtOnce"
     assert said in failed["detail"]
+    assert "in Rejection.details" in failed["detail"]
 
 
 def test_the_log_tells_no_detail_of_one_node_for_others(caplog: pytest.LogCaptureFixture) -> None:
@@ -146,18 +121,14 @@ def test_the_log_tells_no_detail_of_one_node_for_others(caplog: pytest.LogCaptur
     ]
 
 
-def noting() -> tuple[Plugin, list[dict[int, str]]]:
+def noting() -> tuple[Plugin, dict[int, str]]:
     """Return a plugin that notes the details that PostFilter is shown, by the row of the node."""
-    shown: list[dict[int, str]] = []
+    shown: dict[int, str] = {}
 
     def post_filter(_state: object, _pod: core.Pod, rejections: list[Rejection]) -> Status:
-        shown.append(
-            {
-                row: each.details.get(row, "") if each.details else each.status.detail
-                for each in rejections
-                for row in each.nodes.indices()
-            }
-        )
+        for each in rejections:
+            for row in each.nodes.indices():
+                shown[row] = each.details.get(row, "") if each.details else each.status.detail
         return Status.unschedulable("no node")
 
     return Plugin("Notes", post_filter=post_filter), shown
@@ -166,21 +137,19 @@ def noting() -> tuple[Plugin, list[dict[int, str]]]:
 def test_post_filter_sees_the_detail_of_each_node() -> None:
     notes, shown = noting()
     Wire(GPUS, notes, nodes=NODES).filter(POD)
-    assert shown == [dict(enumerate(FREE.values()))]
+    assert shown == dict(enumerate(FREE.values()))
 
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_nodes_with_nominated_pods_keep_their_own_details(whole: bool) -> None:
+    def by_whom(at: core.NodeInfo) -> str:
+        return f"by {', '.join(each.name for each in at.pods)}"
+
     def look(_state: object, _pod: core.Pod, at: core.NodeInfo) -> Status | None:
-        names = ", ".join(each.name for each in at.pods)
-        return Status.unschedulable("node is taken", detail=f"by {names}") if names else None
+        return Status.unschedulable("node is taken", detail=by_whom(at)) if at.pods else None
 
     def look_at_all(_state: object, _pod: core.Pod, nodes: core.Nodes) -> list[Rejection]:
-        taken = {
-            row: f"by {', '.join(each.name for each in at.pods)}"
-            for row, at in enumerate(nodes)
-            if at.pods
-        }
+        taken = {row: by_whom(at) for row, at in enumerate(nodes) if at.pods}
         mask = core.Mask([row in taken for row in range(len(nodes))])
         return [Rejection(mask, Status.unschedulable("node is taken"), details=taken)]
 
@@ -190,11 +159,9 @@ def test_nodes_with_nominated_pods_keep_their_own_details(whole: bool) -> None:
     nominated = [
         pod(f"to-{name}", priority=10) | {"status": {"nominatedNodeName": name}} for name in names
     ]
-    wire = Wire(
-        Plugin("WithOthers", needs_pods=True, **filters), notes, nodes=names, pods=nominated
-    )
-    wire.filter(POD)
-    assert shown == [{at: f"by to-{name}" for at, name in enumerate(names)}]
+    taken = Plugin("WithOthers", needs_pods=True, **filters)
+    Wire(taken, notes, nodes=names, pods=nominated).filter(POD)
+    assert shown == {at: f"by to-{name}" for at, name in enumerate(names)}
 
 
 @pytest.mark.slow
@@ -202,20 +169,17 @@ def test_why_shows_the_detail_of_the_node_that_is_asked_for(tmp_path: Path) -> N
     wire = Wire(GPUS, nodes=NODES)
     wire.filter(POD)
     items = wire.get("/decisions/uid-of-p/nodes").json["items"]
-    asked = Answering({"/decisions": wire.decision(POD)})
+    decision = {"/decisions": wire.decision(POD)}
+    asked = Answering(decision)
     with listening(asked) as url:
         options = ("why", "p", "-n", "ml", "--server", url, "--kubeconfig", tmp_path / "none")
         for item in items:
-            asked.objects = {
-                "/decisions": wire.decision(POD),
-                "/decisions/uid-of-p/nodes": {"items": [item]},
-            }
-            lines = run(*options, "--node", item["node"]).stdout.splitlines()
-            assert lines[-1] == (
-                f"node {item['node']}: rejected by Gpus: too few GPUs {item['detail']}"
-            )
+            name = item["node"]
+            asked.objects = decision | {"/decisions/uid-of-p/nodes": {"items": [item]}}
+            lines = run(*options, "--node", name).stdout.splitlines()
+            assert lines[-1] == f"node {name}: rejected by Gpus: too few GPUs {item['detail']}"
             assert not any("free GPU" in line for line in lines[:-1])
-        asked.objects = {**asked.objects, "/decisions/uid-of-p/nodes": {"items": []}}
+        asked.objects = decision | {"/decisions/uid-of-p/nodes": {"items": []}}
         last = run(*options, "--node", "n9").stdout.splitlines()[-1]
     assert "nothing is on record" in last
 
@@ -238,6 +202,10 @@ def test_the_overview_tells_of_each_pod_what_its_last_call_came_to() -> None:
     assert [second[key] for key in ("name", "state", "passed", "nodes")] == ["p", "Passed", 1, 3]
     wire.clock.now_s += 601
     assert [each["state"] for each in listed(wire)] == ["Rejected", "Passed"]
+    # The latest comes first.
+    wire.filter(POD)
+    assert [each["name"] for each in listed(wire)] == ["p", "q"]
+    assert wire.get("/overview").json["pods"]["total"] == 2
 
 
 def test_the_overview_says_that_a_plugin_failed_for_a_pod_also_after_its_scores() -> None:
@@ -265,20 +233,8 @@ def test_the_overview_says_which_pods_are_bound_held_and_rejected_by_permit() ->
     wire.begin_bind(pod("held"), "a")
     wire.wait_until_held(pod("held"))
     found = {each["name"]: (each["state"], each["said"]) for each in listed(wire)}
-    assert found == {
-        "good": ("Bound", ""),
-        "bad": ("NotBound", "over budget"),
-        "held": ("Waiting", ""),
-    }
+    bad = ("NotBound", "over budget")
+    assert found == {"good": ("Bound", ""), "bad": bad, "held": ("Waiting", "")}
     (waiting,) = wire.get("/overview").json["waiting"]["items"]
     assert (waiting["name"], waiting["node"]) == ("held", "a")
     assert [*waiting["pendingPlugins"]] == ["AtPermit"]
-
-
-def test_the_overview_has_the_latest_pods_and_says_how_many_there_are() -> None:
-    wire = Wire(rejects(), nodes=["a"])
-    for name in ("a", "b", "c", "a"):
-        wire.filter(pod(name))
-    found = wire.get("/overview").json["pods"]
-    assert [each["name"] for each in found["items"]] == ["a", "c", "b"]
-    assert found["total"] == 3
