@@ -58,22 +58,6 @@ class Authority:
         return pair
 
 
-def self_signed(address: str, folder: Path) -> Path:
-    """Write the certificate of an address that signs itself, and its key; return the one file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    is_ip = address[0].isdigit()
-    name = x509.IPAddress(ip_address(address)) if is_ip else x509.DNSName(address)
-    certificate = (
-        _builder(address, address, key.public_key(), timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([name]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    file = folder / f"{address}.pem"
-    file.write_bytes(_private(key) + _pem(certificate))
-    return file
-
-
 def _builder(
     name: str, issuer: str, key: ec.EllipticCurvePublicKey, lasts: timedelta
 ) -> x509.CertificateBuilder:

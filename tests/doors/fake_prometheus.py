@@ -7,14 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
-from tests.doors import certificates
 from tests.doors.answering import served
+from tests.doors.certificates import Pair
+from tests.doors.prometheus import answer, series
 
-certificate_for = certificates.self_signed
+# After that a fault ends a query that the client has not ended.
 LONGEST_FAULT_S = 60.0
-"""The seconds after which a fault ends a query that the client has not ended."""
 
 Fault = Callable[["Request"], None]
 
@@ -56,9 +55,7 @@ class FakePrometheus(http.server.ThreadingHTTPServer):
         """Ignore clients that go away or refuse the certificate: both are tested."""
 
 
-SERIES = {"metric": {"instance": "a:9100"}, "value": [1.0, "7"]}
-DATA = {"resultType": "vector", "result": [SERIES]}
-ANSWER = json.dumps({"status": "success", "data": DATA}).encode()
+ANSWER = answer(series("7", instance="a:9100"))
 ERROR = {"status": "error", "errorType": "bad_data", "error": "parse error: no such thing"}
 
 
@@ -153,10 +150,11 @@ def gone(request: Request) -> None:
 
 
 @contextmanager
-def running(certificate: Path | None = None) -> Iterator[tuple[FakePrometheus, str]]:
-    """Run the server, over TLS if a certificate file is given; yield the server and its URL."""
+def running(certificate: Pair | None = None) -> Iterator[tuple[FakePrometheus, str]]:
+    """Run the server, over TLS if a certificate is given; yield the server and its URL."""
     server = FakePrometheus()
-    with served(server, *([certificate] if certificate else [])) as url:
+    files = () if certificate is None else (certificate.cert_file, certificate.key_file)
+    with served(server, *files) as url:
         try:
             yield server, url
         finally:

@@ -15,16 +15,7 @@ from kubextend.prometheus import NodeMetric, PrometheusArgs, rounded, seconds
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [
-        ("15s", 15),
-        ("5m", 300),
-        ("1h30m", 5400),
-        ("250ms", 0.25),
-        ("1m5s500ms", 65.5),
-        ("1d", 86_400),
-        ("2w", 1_209_600),
-        ("1y", 31_536_000),
-    ],
+    [("15s", 15), ("1h30m", 5400), ("250ms", 0.25), ("1m5s500ms", 65.5), ("1y2w1d", 32_832_000)],
 )
 def test_a_duration_is_as_long_as_promql_has_it(text: str, expected: float) -> None:
     assert seconds(text) == expected
@@ -41,16 +32,7 @@ def test_what_promql_would_refuse_is_no_duration(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [
-        (0.0, 0),
-        (0.49999999999999994, 0),
-        (0.5, 1),
-        (1.5, 2),
-        (2.5, 3),
-        (-0.5, -1),
-        (-2.4, -2),
-        (1e300, int(1e300)),
-    ],
+    [(0.49999999999999994, 0), (0.5, 1), (2.5, 3), (-0.5, -1), (-2.4, -2), (1e300, int(1e300))],
 )
 def test_halves_are_rounded_away_from_zero_as_in_go(value: float, expected: int) -> None:
     assert rounded(value) == expected
@@ -92,41 +74,45 @@ def test_what_has_no_good_default_has_to_be_given(plugin: type) -> None:
         args_of(plugin.Args)
 
 
-def asked(plugin: Any, **given: object) -> list[str]:
-    """Return what a plugin asks of Prometheus."""
+RECEIVED, SENT = (f"node_network_{way}_bytes_total" for way in ("receive", "transmit"))
+DEVICE = r'{device=~"eth0|\""}[2m]'
+IDLE = 'rate(node_cpu_seconds_total{mode="idle"}[10m])'
+FREE = "node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes"
+MEMORY = f"100 * (1 - max by (instance) ({FREE}))"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "given", "asked"),
+    [
+        (
+            NetworkTraffic,
+            {"networkInterface": 'eth0|"', "timeRange": "2m", "nodeLabel": "node"},
+            [f"sum by (node) (rate({RECEIVED}{DEVICE}) + rate({SENT}{DEVICE}))"],
+        ),
+        (
+            TargetLoadPacking,
+            {"timeRange": "10m"},
+            [f"clamp_min(100 * (1 - avg by (instance) ({IDLE})), 0)"],
+        ),
+        (TargetLoadPacking, {"query": "cpu"}, ["cpu"]),
+        (
+            LoadVariationRiskBalancing,
+            {"cpuQuery": "c", "timeRange": "10m"},
+            [
+                f"{how}_over_time(({of})[10m:1m])"
+                for of in ("c", MEMORY)
+                for how in ("avg", "stddev")
+            ],
+        ),
+    ],
+)
+def test_a_plugin_asks_one_query_for_all_nodes(
+    plugin: Any, given: dict[str, object], asked: list[str]
+) -> None:
     world = World()
     plugin(args_of(plugin.Args, **given), world.handle)
     world.says(b"")
-    return world.prometheus.asked
-
-
-def test_the_traffic_of_all_nodes_is_one_query_of_a_rate() -> None:
-    given = {"networkInterface": 'eth0|"', "timeRange": "2m", "nodeLabel": "node"}
-    device = r'{device=~"eth0|\""}[2m]'
-    assert asked(NetworkTraffic, **given) == [
-        (
-            f"sum by (node) (rate(node_network_receive_bytes_total{device})"
-            f" + rate(node_network_transmit_bytes_total{device}))"
-        )
-    ]
-
-
-def test_the_use_of_cpu_is_one_query_or_what_the_configuration_says() -> None:
-    idle = 'rate(node_cpu_seconds_total{mode="idle"}[10m])'
-    assert asked(TargetLoadPacking, timeRange="10m") == [
-        f"clamp_min(100 * (1 - avg by (instance) ({idle})), 0)"
-    ]
-    assert asked(TargetLoadPacking, query="cpu") == ["cpu"]
-
-
-def test_averages_and_deviations_of_cpu_and_memory_are_asked_for() -> None:
-    free = "node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes"
-    memory = f"100 * (1 - max by (instance) ({free}))"
-    assert asked(LoadVariationRiskBalancing, cpuQuery="cpu", timeRange="10m") == [
-        f"{how}_over_time(({what})[10m:1m])"
-        for what in ("cpu", memory)
-        for how in ("avg", "stddev")
-    ]
+    assert world.prometheus.asked == asked
 
 
 def test_prometheus_is_asked_as_often_and_waited_for_as_long_as_the_arguments_say() -> None:
@@ -134,5 +120,4 @@ def test_prometheus_is_asked_as_often_and_waited_for_as_long_as_the_arguments_sa
     args = args_of(PrometheusArgs, refreshInterval="1m", timeout="2s")
     NodeMetric(args, "up", world.handle, "PrometheusScore")
     (source,) = world.sources
-    assert source.query.promql == "up"
-    assert (source.query.interval_s, source.query.timeout_s) == (60, 2)
+    assert (source.query.promql, source.query.interval_s, source.query.timeout_s) == ("up", 60, 2)

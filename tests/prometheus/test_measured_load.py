@@ -3,26 +3,17 @@
 import itertools
 import math
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.doors.measured_load import incomplete_beta, lines_of_probability, probability
 from tests.doors.prometheus import Watched, World, args_of, numbers, pod_of, scores_of
 
-from kubextend import config
-from kubextend.plugins import IN_TREE, LoadVariationRiskBalancing, LowRiskOverCommitment
-
-EXAMPLE = Path(__file__).resolve().parents[2] / "deploy" / "examples" / "measured-load"
+from kubextend.plugins import LoadVariationRiskBalancing, LowRiskOverCommitment
 
 
-@given(
-    x=st.fractions(0, 1, max_denominator=1000),
-    a=st.integers(1, 40),
-    b=st.integers(1, 40),
-)
+@given(x=st.fractions(0, 1, max_denominator=1000), a=st.integers(1, 40), b=st.integers(1, 40))
 def test_the_incomplete_beta_function_is_the_sum_of_a_binomial_tail(
     x: Fraction, a: int, b: int
 ) -> None:
@@ -40,30 +31,11 @@ def test_a_node_that_is_not_measured_gets_the_fallback_score() -> None:
     assert scores_of(plugin, ["a", "b"]) == {"a": 0, "b": 7}
 
 
-def test_the_example_loads_and_its_readme_has_every_argument() -> None:
-    loaded = config.load(EXAMPLE / "kubextend.yaml", known=IN_TREE)
-    tables = "".join(
-        line
-        for folder in (EXAMPLE, EXAMPLE.parent / "network-traffic")
-        for line in (folder / "README.md").read_text().splitlines()
-        if line.startswith("| `")
-    )
-    document = yaml.safe_load((EXAMPLE / "kubextend.yaml").read_text())
-    assert len(loaded.resolved) == len(document["profiles"]) == 2
-    for profile in document["profiles"]:
-        [entry] = profile["pluginConfig"]
-        model = IN_TREE[entry["name"]].args_model
-        assert model is not None
-        for name, field in model.model_fields.items():
-            assert f"| `{field.alias or name}" in tables
-
-
 def test_a_pod_on_a_node_counts_with_its_present_limits() -> None:
     watched = Watched()
     world = World(pods=watched)
     # Only limits count, so that the score is what the limits leave.
-    weights = {"cpu": 1, "memory": 1}
-    args = args_of(LowRiskOverCommitment.Args, riskLimitWeights=weights)
+    args = args_of(LowRiskOverCommitment.Args, riskLimitWeights={"cpu": 1, "memory": 1})
     plugin = LowRiskOverCommitment(args, world.handle)
     world.says(numbers({"a": 10}))
     asked = pod_of(limited("asked", "1", 1))
@@ -76,10 +48,8 @@ def test_a_pod_on_a_node_counts_with_its_present_limits() -> None:
 def limited(name: str, limit: str, generation: int, **spec: object) -> dict[str, object]:
     resources = {"requests": {"cpu": "500m"}, "limits": {"cpu": limit}}
     metadata = {"name": name, "namespace": "n", "uid": f"uid-{name}", "generation": generation}
-    return {
-        "metadata": metadata,
-        "spec": {"containers": [{"name": "c", "resources": resources}], **spec},
-    }
+    containers = [{"name": "c", "resources": resources}]
+    return {"metadata": metadata, "spec": {"containers": containers, **spec}}
 
 
 @pytest.mark.parametrize(

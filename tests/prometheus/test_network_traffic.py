@@ -18,21 +18,15 @@ def plugin_in(world: World, **given: object) -> NetworkTraffic:
     ("traffic", "expected"),
     [
         ({"a": 0, "b": 1000}, {"a": 100, "b": 0}),
-        ({"a": 250, "b": 1000}, {"a": 75, "b": 0}),
         # 100 - 333 * 100 / 1000 in whole numbers, as Go divides: 100 - 33.
         ({"a": 333, "b": 1000}, {"a": 67, "b": 0}),
         ({"a": 1, "b": 1000}, {"a": 100, "b": 0}),
         ({"a": 500, "b": 500}, {"a": 0, "b": 0}),
-        ({"a": 0, "b": 0}, {"a": 100, "b": 100}),
         ({"a": 0.4, "b": 0.4}, {"a": 100, "b": 100}),
         ({"a": 500, "b": 1000, "far away": 10**9}, {"a": 50, "b": 0}),
         ({"a": 9e15, "b": 1e16}, {"a": 10, "b": 0}),
-        ({"a": 100}, {"a": 0, "b": 50}),
         ({"a": 0}, {"a": 100, "b": 50}),
         ({"a": 100, "b": "NaN"}, {"a": 0, "b": 50}),
-        ({"a": 100, "b": "+Inf"}, {"a": 0, "b": 50}),
-        ({"a": 100, "b": "-Inf"}, {"a": 0, "b": 50}),
-        ({"a": 100, "b": -1}, {"a": 0, "b": 50}),
         ({"a": 100, "b": -0.2}, {"a": 0, "b": 50}),
         ({"a": 100, "b": "1e300"}, {"a": 0, "b": 50}),
         ({}, {"a": 50, "b": 50}),
@@ -45,6 +39,7 @@ def test_less_traffic_is_better_and_the_unknown_is_neutral(
     plugin = plugin_in(world)
     world.says(numbers(traffic))
     assert scores_of(plugin, ["a", "b"]) == expected
+    assert scores_of(plugin, []) == {}
 
 
 def test_two_series_of_one_node_make_it_neutral() -> None:
@@ -69,16 +64,9 @@ def test_the_last_traffic_counts_until_its_time_to_live_and_then_all_are_equal()
     assert scores_of(plugin, ["a", "b"]) == {"a": 0, "b": 100}
 
 
-def test_no_nodes_have_no_scores() -> None:
-    world = World()
-    assert scores_of(plugin_in(world), []) == {}
-
-
 def test_scoring_asks_nobody() -> None:
     world = World()
-    plugin = plugin_in(world)
-    for _ in range(10):
-        scores_of(plugin, ["a", "b"])
+    scores_of(plugin_in(world), ["a", "b"])
     assert world.prometheus.asked == []
 
 

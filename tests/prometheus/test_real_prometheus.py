@@ -27,29 +27,12 @@ def exporters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
     if lacking:
         pytest.fail(f"{' and '.join(lacking)} not installed: make apt-packages")
     root = tmp_path_factory.mktemp("exporters")
-    with (
-        node_exporter(BUSY_BYTES_PER_S, root / "busy") as busy,
-        node_exporter(0, root / "idle") as idle,
-    ):
+    with node_exporter(BUSY_BYTES_PER_S, root / "1") as busy, node_exporter(0, root / "2") as idle:
         yield {"busy": busy, "idle": idle}
 
 
-def plugin_at(address: str) -> NetworkTraffic:
-    given = {
-        "prometheusAddress": address,
-        "networkInterface": DEVICE,
-        "nodeLabel": "node",
-        "timeRange": "2s",
-        "refreshInterval": "200ms",
-        "timeout": "1s",
-        "timeToLive": "3s",
-    }
-    return NetworkTraffic(NetworkTraffic.Args.model_validate(given), handle_with_metrics())
-
-
 def prioritized(wire: Wire) -> dict[str, int]:
-    answer = wire.prioritize(pod())
-    return {entry["Host"]: entry["Score"] for entry in answer.json}
+    return {entry["Host"]: entry["Score"] for entry in wire.prioritize(pod()).json}
 
 
 def becomes(expected: dict[str, int], wire: Wire) -> None:
@@ -62,7 +45,9 @@ def becomes(expected: dict[str, int], wire: Wire) -> None:
 @contextmanager
 def scored_by(address: str) -> Iterator[Wire]:
     """Yield the wire of a plugin that asks Prometheus until the block ends."""
-    plugin = plugin_at(address)
+    given = {"prometheusAddress": address, "networkInterface": DEVICE, "nodeLabel": "node"}
+    given |= {"timeRange": "2s", "refreshInterval": "200ms", "timeout": "1s", "timeToLive": "3s"}
+    plugin = NetworkTraffic(NetworkTraffic.Args.model_validate(given), handle_with_metrics())
     try:
         yield Wire(plugin, nodes=NODES)
     finally:

@@ -14,26 +14,18 @@ from kubextend import core
 from kubextend.framework import CycleState
 from kubextend.plugins import TargetLoadPacking
 
+# The nodes of ``scores_of`` have 4 CPUs.
 CAPACITY_MILLI = 4000
-"""The nodes of ``scores_of`` have 4 CPUs."""
 
 
-def container(
-    request: str | None = None, limit: str | None = None, **rest: object
-) -> dict[str, Any]:
-    resources: dict[str, Any] = {}
-    if request is not None:
-        resources["requests"] = {"cpu": request}
-    if limit is not None:
-        resources["limits"] = {"cpu": limit}
-    return {"name": "c", "resources": resources, **rest}
+def container(request: str | None = None, limit: str | None = None) -> dict[str, Any]:
+    amounts = {"requests": request, "limits": limit}
+    return {"name": "c", "resources": {of: {"cpu": cpu} for of, cpu in amounts.items() if cpu}}
 
 
 def pod(*containers: Mapping[str, Any], name: str = "pod", **spec: object) -> dict[str, Any]:
-    return {
-        "metadata": {"name": name, "namespace": "ml", "uid": f"uid-of-{name}"},
-        "spec": {"containers": list(containers), **spec},
-    }
+    metadata = {"name": name, "namespace": "ml", "uid": f"uid-of-{name}"}
+    return {"metadata": metadata, "spec": {"containers": list(containers), **spec}}
 
 
 def on_node(node: str, started: str | None, *containers: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,17 +44,13 @@ def plugin_in(world: World, **given: object) -> TargetLoadPacking:
         # Up to the target: 60 * U / 40 + 40.
         (0, 40),
         (1, 42),  # 41.5
-        (10, 55),
         (20, 70),
         (39, 99),  # 98.5
         (40, 100),
         # Beyond it: 40 * (100 - U) / 60.
         (40.1, 40),
-        (41, 39),
-        (55, 30),
         (70, 20),
         (99, 1),
-        (100, 0),
         (100.01, 0),
         (500, 0),
     ],
@@ -121,18 +109,16 @@ def test_multiplier_and_default_are_arguments_as_upstream_spells_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    ("field", "value"),
     [
-        {"targetUtilization": 0},
-        {"targetUtilization": 101},
-        {"defaultRequestsMultiplier": 0.5},
-        {"defaultRequests": {"cpu": "fast"}},
-        {"defaultRequests": {"memory": "1Gi"}},
+        *(("targetUtilization", percent) for percent in (0, 101)),
+        ("defaultRequestsMultiplier", 0.5),
+        *(("defaultRequests", amounts) for amounts in ({"cpu": "fast"}, {"memory": "1Gi"})),
     ],
 )
-def test_arguments_outside_their_range_are_refused(given: dict[str, object]) -> None:
-    with pytest.raises(ValidationError):
-        args_of(TargetLoadPacking.Args, **given)
+def test_arguments_outside_their_range_are_refused(field: str, value: object) -> None:
+    with pytest.raises(ValidationError, match=field):
+        args_of(TargetLoadPacking.Args, **{field: value})
 
 
 @pytest.mark.parametrize(
@@ -140,12 +126,9 @@ def test_arguments_outside_their_range_are_refused(given: dict[str, object]) -> 
     [
         # The pod asks 400m of 4000m: 10 points more.
         (0, 55),
-        (30, 100),
         (45, 30),
-        (90, 0),
         (91, 0),
         ("NaN", 0),
-        ("+Inf", 0),
         (-1, 0),
         (None, 0),
     ],
@@ -162,10 +145,8 @@ def test_measured_use_and_the_pod_make_the_score(percent: object, score: int) ->
     ("started", "counts"),
     [
         # The measurement is of 08:00:00.
-        ("2027-01-15T07:00:00Z", False),
         ("2027-01-15T07:59:00Z", False),
         ("2027-01-15T07:59:01Z", True),
-        ("2027-01-15T08:00:00Z", True),
         ("2027-01-15T08:05:00Z", True),
         (None, True),
     ],
@@ -173,12 +154,9 @@ def test_measured_use_and_the_pod_make_the_score(percent: object, score: int) ->
 def test_pods_that_came_too_late_to_be_measured_are_predicted(
     started: str | None, counts: bool
 ) -> None:
-    watched = Watched()
-    watched.list(
-        on_node("a", started, container(limit="400m")),
-        on_node("b", "2027-01-15T07:00:00Z", container(limit="4")),
-    )
-    world = World(watched)
+    early = on_node("b", "2027-01-15T07:00:00Z", container(limit="4"))
+    world = World(watched := Watched())
+    watched.list(on_node("a", started, container(limit="400m")), early)
     plugin = plugin_in(world)
     world.says(numbers({"a": 0, "b": 0}))
     asks = pod_of(pod(container(limit="400m")))
@@ -186,8 +164,7 @@ def test_pods_that_came_too_late_to_be_measured_are_predicted(
 
 
 def test_a_pod_that_is_only_assumed_counts_at_once() -> None:
-    watched = Watched()
-    world = World(watched)
+    world = World(watched := Watched())
     plugin = plugin_in(world)
     world.says(numbers({"a": 0, "b": 0}))
     watched.store.assume(pod_of(pod(container(limit="800m"), name="just before")), "a")
@@ -227,20 +204,14 @@ def test_the_containers_of_a_late_pod_are_read_once() -> None:
     assert second < 200
 
 
-def test_without_measurements_all_nodes_are_equal() -> None:
-    world = World()
-    plugin = plugin_in(world)
-    world.says(numbers({"a": 10, "b": 90}))
-    world.clock.now += 121
-    assert scores_of(plugin, ["a", "b"]) == {"a": 0, "b": 0}
-
-
-def test_a_node_with_no_cpu_to_give_is_as_one_without_measurement() -> None:
+def test_a_node_with_no_cpu_or_an_old_measurement_gets_the_fallback_score() -> None:
     world = World()
     plugin = plugin_in(world, fallbackScore=7)
-    world.says(numbers({"a": 10}))
+    world.says(numbers({"a": 10, "b": 90}))
     state, asks = CycleState(), pod_of(pod(container(limit="1")))
     assert plugin.score_nodes(state, asks, nodes_of(["a"], cpu="0")) == [7]
+    world.clock.now += 121
+    assert scores_of(plugin, ["a", "b"]) == {"a": 7, "b": 7}
 
 
 def exact(percent: int, added: int, target: int) -> Fraction:
