@@ -11,29 +11,20 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.doors.command_line import configuration, profile
+from tests.doors.command_line import ROOT, configuration, profile
 from tests.doors.command_line import run as run_here
 from tests.doors.configured_plugins import METHODS_OF_POINT
 from tests.doors.promised_numbers import sentences_about_failures
 
-from e2e.why_cases import CASES, ON_A_NODE_OR_ABSENT
 from kubextend import core, testing
 from kubextend.framework import CycleState, Handle, HeldPod, HeldPods, Status
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 KUBEXTEND = Path(sys.executable).with_name("kubextend")
 FIRST = (DOCS / "first-plugin.md").read_text()
-MOST_LINES = 15
 RUFF = Path(sys.executable).with_name("ruff")
-PAGES = sorted(
-    [
-        *ROOT.glob("*.md"),
-        *DOCS.rglob("*.md"),
-        *(ROOT / "deploy").rglob("README.md"),
-        ROOT / "benches/README.md",
-    ]
-)
+READMES = [*(ROOT / "deploy").rglob("README.md"), ROOT / "benches/README.md"]
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *READMES])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 
@@ -41,92 +32,64 @@ def blocks(language: str, page: str = FIRST) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of the page, each under the name in its first line."""
-    folder = tmp_path_factory.mktemp("first-plugin")
-    for block in blocks("python") + blocks("yaml"):
+def write_blocks(found: list[str], folder: Path) -> None:
+    """Write blocks of a page, each under the name in its first line."""
+    for block in found:
         name = re.match(r"# (\S+)\n", block)
         (folder / (name[1] if name else "program.py")).write_text(block)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of the page about the first plugin."""
+    folder = tmp_path_factory.mktemp("first-plugin")
+    write_blocks(blocks("python") + blocks("yaml"), folder)
     return folder
 
 
 def run(folder: Path, *command: str | Path) -> str:
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    options: Any = {"capture_output": True, "text": True, "timeout": 600}
+    paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run(command, check=False, cwd=folder, env=environment, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def test_the_first_plugin_has_at_most_15_lines() -> None:
-    plugin = blocks("python")[0].splitlines()[1:]
-    assert len([line for line in plugin if line]) <= MOST_LINES
-
-
 @pytest.mark.slow
-def test_the_tests_of_the_first_plugin_pass(folder: Path) -> None:
-    options = ["-q", "-W", "error", "-p", "no:cacheprovider"]
-    printed = run(folder, sys.executable, "-m", "pytest", *options, "test_team_nodes.py")
-    assert "3 passed" in printed
+def test_the_tests_of_the_pages_pass(folder: Path, tmp_path: Path) -> None:
+    pytest_run = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    assert "3 passed" in run(folder, *pytest_run, "-W", "error", "test_team_nodes.py")
+    write_blocks(blocks("python", (DOCS / "plugin-api.md").read_text()), tmp_path)
+    assert "2 passed" in run(tmp_path, *pytest_run)
 
 
 def shell_line(start: str) -> str:
-    """The one line of the page's shell blocks that begins so."""
-    (line,) = [
-        line for block in blocks("sh") for line in block.splitlines() if line.startswith(start)
-    ]
+    """Return the one line of the page's shell blocks that begins so."""
+    lines = "".join(blocks("sh")).splitlines()
+    (line,) = [line for line in lines if line.startswith(start)]
     return line
 
 
 @pytest.mark.slow
-def test_the_tests_of_the_page_about_the_handle_pass(tmp_path: Path) -> None:
-    for block in blocks("python", (DOCS / "plugin-api.md").read_text()):
-        name = re.match(r"# (\S+)\n", block)
-        assert name is not None
-        (tmp_path / name[1]).write_text(block)
-    path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 passed" in done.stdout
-
-
-@pytest.mark.slow
 def test_the_commands_print_what_the_page_says(folder: Path) -> None:
-    written = shell_line("kubextend scheduler-config").removeprefix("kubextend ")
-    arguments, _, file = written.partition(" > ")
-    (folder / file).write_text(run(folder, KUBEXTEND, *arguments.split()))
-    found = [block.partition("\n") for block in blocks("console")]
-    assert len(found) == 2
-    for command, _, printed in found:
-        words = command.removeprefix("$ kubextend ").split()
-        assert run(folder, KUBEXTEND, *words) == printed
-
-
-@pytest.mark.slow
-def test_the_scheduler_of_the_page_stands_beside_the_one_of_the_cluster(folder: Path) -> None:
-    arguments = shell_line("kubextend scheduler-config").partition(" > ")[0].split()[1:]
-    written = yaml.safe_load(run(folder, KUBEXTEND, *arguments))
+    line = shell_line("kubextend scheduler-config").removeprefix("kubextend ")
+    arguments, _, file = line.partition(" > ")
+    printed = run(folder, KUBEXTEND, *arguments.split())
+    (folder / file).write_text(printed)
+    # The scheduler of the page leaves the one of the cluster alone.
+    written = yaml.safe_load(printed)
     assert [profile["schedulerName"] for profile in written["profiles"]] == ["team-scheduler"]
     assert written["leaderElection"] == {"leaderElect": False}
     assert written["clientConnection"]["kubeconfig"] == "kind.kubeconfig"
     assert shell_line("kubextend serve").endswith("--kubeconfig kind.kubeconfig")
     pods = list(yaml.safe_load_all((folder / "pods.yaml").read_text()))
     assert {pod["spec"]["schedulerName"] for pod in pods} == {"team-scheduler"}
+    found = [block.partition("\n") for block in blocks("console")]
+    assert len(found) == 2
+    for command, _, printed in found:
+        words = command.removeprefix("$ kubextend ").split()
+        assert run(folder, KUBEXTEND, *words) == printed
 
 
 @pytest.mark.slow
@@ -161,7 +124,7 @@ def test_the_reference_has_every_point_and_method_and_no_other() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The headings of a page as links name them."""
+    """Return the headings of a page as links name them."""
     titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
@@ -177,14 +140,11 @@ def test_a_page_links_only_to_what_is_there(page: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_python_on_a_page_is_formatted_as_the_code_is(page: Path) -> None:
-    for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
-        command = [RUFF, "format", "--check", "--diff", "--stdin-filename", "page.py", "-"]
-        done = subprocess.run(
-            command, cwd=ROOT, input=block, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout
+def test_python_on_a_page_is_formatted_as_the_code_is(tmp_path: Path) -> None:
+    for name, page in zip(NAMES, PAGES, strict=True):
+        for number, block in enumerate(blocks("python", page.read_text())):
+            (tmp_path / f"{name.replace('/', '.')}-{number}.py").write_text(block)
+    run(tmp_path, RUFF, "format", "--check", "--diff", "--config", ROOT / "pyproject.toml", ".")
 
 
 def test_the_numbers_of_failures_are_those_of_the_code() -> None:
@@ -195,8 +155,8 @@ def test_the_numbers_of_failures_are_those_of_the_code() -> None:
 def test_policies_are_written_as_the_page_says() -> None:
     pages = blocks("yaml", (DOCS / "failures.md").read_text())
     entries = [entry for block in pages for entry in yaml.safe_load(block)["pluginConfig"]]
-    plugins = [profile(filter=entry["name"]) | {"pluginConfig": [entry]} for entry in entries]
-    for one in plugins:
+    for entry in entries:
+        one = profile(filter=entry["name"]) | {"pluginConfig": [entry]}
         checked = run_here("check", "-", given=json.dumps(configuration(profiles=[one])))
         assert "failurePolicy" not in checked.stderr
     assert [entry["failurePolicy"] for entry in entries] == ["Ignore"]
@@ -263,13 +223,11 @@ def test_the_pages_name_every_metric_and_no_other() -> None:
     assert named == metric_names()
 
 
-def nav_files(entry: object) -> list[str]:
+def nav_files(entry: Any) -> list[str]:
     if isinstance(entry, str):
         return [entry]
-    if isinstance(entry, dict):
-        return [file for below in entry.values() for file in nav_files(below)]
-    assert isinstance(entry, list)
-    return [file for below in entry for file in nav_files(below)]
+    below = entry.values() if isinstance(entry, dict) else entry
+    return [file for each in below for file in nav_files(each)]
 
 
 def test_the_site_has_every_page_in_its_navigation_and_no_other() -> None:
@@ -277,16 +235,14 @@ def test_the_site_has_every_page_in_its_navigation_and_no_other() -> None:
     assert sorted(files) == NAMES
 
 
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_a_page_names_only_tasks_that_make_has(page: Path) -> None:
-    tasks = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"`make ([a-z0-9-]+)", page.read_text())) <= tasks
-    assert set(re.findall(r"^make ([a-z0-9-]+)", page.read_text(), re.MULTILINE)) <= tasks
+TASKS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_a_page_says_at_its_top_who_it_is_for(page: Path) -> None:
-    title, lead, *_ = page.read_text().split("\n\n")
+def test_a_page_names_tasks_that_make_has_and_says_at_its_top_who_it_is_for(page: Path) -> None:
+    text = page.read_text()
+    assert set(re.findall(r"(?:`|^)make ([a-z0-9-]+)", text, re.MULTILINE)) <= TASKS
+    title, lead, *_ = text.split("\n\n")
     assert title.startswith("# ")
     assert lead.startswith("For ") or page == ROOT / "README.md"
 
@@ -313,7 +269,6 @@ def test_a_page_names_only_tests_that_there_are(page: str, at_least: int) -> Non
 )
 def test_a_workflow_calls_the_makefile_or_a_trial_alone_and_pins_its_actions(path: Path) -> None:
     workflow = yaml.safe_load(path.read_text())
-    tasks = re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     trial = ".venv/bin/python -m tests.trials ${{ matrix.trial }}"
     for job in workflow["jobs"].values():
         named = job.get("strategy", {}).get("matrix", {}).get("task", [])
@@ -323,22 +278,22 @@ def test_a_workflow_calls_the_makefile_or_a_trial_alone_and_pins_its_actions(pat
             elif step["run"] != trial:
                 command, task = step["run"].split(maxsplit=1)
                 assert command == "make"
-                assert set(named or [task]) <= set(tasks)
+                assert set(named or [task]) <= TASKS
     assert workflow["permissions"] == {"contents": "read"}
 
 
 def test_the_plugin_of_the_page_about_state_counts_pods_in_all_zones() -> None:
-    page = (DOCS / "readable-fields.md").read_text()
-    [block] = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    [block] = blocks("python", (DOCS / "readable-fields.md").read_text())
     names: dict[str, Any] = {}
     exec(block, names)
     zone = {name: {names["ZONE"]: name[0]} for name in ("a1", "a2", "b1")} | {"none": {}}
+    web = {"app": "web"}
     pods = [
-        testing.make_pod(f"p{i}", labels={"app": "web"}, node_name=node)
-        for i, node in enumerate(["a1", "a2", "a2", "b1"])
+        testing.make_pod(f"p{number}", labels=web, node_name=node)
+        for number, node in enumerate(["a1", "a2", "a2", "b1"])
     ]
     cluster = testing.Cluster(names["MaxPerZone"], nodes=zone, pods=pods)
-    new = testing.make_pod("new", labels={"app": "web"})
+    new = testing.make_pod("new", labels=web)
     assert cluster.filter(new).kept == ("b1", "none")
     assert cluster.filter(new, ["a1"]).kept == ()
     assert cluster.filter(testing.make_pod("other")).kept == tuple(zone)
@@ -351,11 +306,6 @@ def test_the_page_about_state_names_each_field_that_plugins_can_read() -> None:
         fields = {name for name in dir(kind) if not name.startswith("_")} - no_field
         missing = {name for name in fields if not re.search(rf"`{name}\b", page)}
         assert not missing, kind
-
-
-def test_the_tests_inject_at_least_fifty_causes() -> None:
-    pending = [case for case in CASES.values() if case.cause not in ON_A_NODE_OR_ABSENT]
-    assert len(pending) >= 50
 
 
 # The examples of these pages run from the root of the repository.

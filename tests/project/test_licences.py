@@ -35,8 +35,8 @@ def _bracket(inner: str, licences: set[str]) -> str:
 def crates() -> list[dict[str, Any]]:
     # A build fetches the crates of its own platform alone, and these are what a wheel is made of.
     platform = DENY["graph"]["targets"][0]
-    command = ["cargo", "metadata", "--locked", "--format-version", "1"]
-    command += ["--filter-platform", platform]
+    command = ["cargo", "metadata", "--locked", "--format-version=1"]
+    command.append(f"--filter-platform={platform}")
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     packages: list[dict[str, Any]] = json.loads(done.stdout)["packages"]
     return packages
@@ -55,20 +55,3 @@ def test_every_crate_has_an_allowed_licence(crates: list[dict[str, Any]]) -> Non
 def test_every_crate_is_ours_or_from_crates_io(crates: list[dict[str, Any]]) -> None:
     sources = {f"registry+{registry}" for registry in DENY["sources"]["allow-registry"]}
     assert {crate["source"] for crate in crates} == sources | {None}
-
-
-@pytest.mark.parametrize(
-    ("expression", "allowed"),
-    [
-        ("MIT", True),
-        ("GPL-3.0-only", False),
-        ("GPL-3.0-only OR MIT", True),
-        ("MIT AND GPL-3.0-only", False),
-        ("(GPL-3.0-only OR MIT) AND BSD-3-Clause", True),
-        ("(GPL-3.0-only OR LGPL-2.1) AND MIT", False),
-        ("Unlicense/MIT", True),
-        ("none", False),
-    ],
-)
-def test_an_expression_is_read_as_spdx_means_it(expression: str, allowed: bool) -> None:
-    assert is_allowed(expression, {"MIT", "BSD-3-Clause"}) is allowed
