@@ -90,9 +90,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("fault", "complaint"), [pytest.param(*case, id=case[0].__name__) for case in FAULTS]
-)
+@pytest.mark.parametrize(("fault", "complaint"), FAULTS)
 def test_a_fault_costs_the_timeout_at_most_and_leaves_the_last_good_values(
     server: Server, fault: fake.Fault, complaint: str, caplog: pytest.LogCaptureFixture
 ) -> None:
