@@ -18,13 +18,14 @@ import httpx
 import yaml
 
 from .controlplane import BINARIES, ControlPlane, build
-from .kubeapi import MERGE, POOL_LABEL, Api, Object
+from .kubeapi import MERGE, POOL_LABEL, Api, Object, condition
 from .versions import MODULES
 from .workbench import until
 
 MODULE = MODULES / "karpenter"
 PACKAGE = "sigs.k8s.io/karpenter/kwok"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+KWOK = {"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass"}
 CLASSES = "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses"
 POOLS = "/apis/karpenter.sh/v1/nodepools"
 CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
@@ -76,7 +77,7 @@ class Karpenter:
 
     def __enter__(self) -> Self:
         self._kubelet.start()
-        self._api.call("POST", CLASSES, {**_kwok("KWOKNodeClass", "default"), "spec": {}})
+        self._api.call("POST", CLASSES, {"metadata": {"name": "default"}, "spec": {}} | KWOK)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -147,7 +148,7 @@ class Karpenter:
         """Say of each new node of kwok that it is ready, as its kubelet would."""
         while not self._stopped.wait(LOOK_EVERY_S):
             for each in self._api.items("/api/v1/nodes", labelSelector=MADE_BY_KWOK):
-                if not _is_said_ready(each):
+                if condition(each, "Ready").get("status") != "True":
                     self._say_ready(each["metadata"]["name"])
 
     def _say_ready(self, name: str) -> None:
@@ -161,16 +162,6 @@ class Karpenter:
             # Karpenter may have removed the node meanwhile.
             if error.response.status_code != httpx.codes.NOT_FOUND:
                 raise
-
-
-def _kwok(kind: str, name: str) -> Object:
-    version = "karpenter.kwok.sh/v1alpha1"
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}}
-
-
-def _is_said_ready(node: Object) -> bool:
-    conditions = node["status"].get("conditions") or []
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def nominations(api: Api, namespace: str, pod: str) -> list[str]:
