@@ -82,16 +82,6 @@ def test_bind_takes_a_rejection_without_a_reason_for_no_success() -> None:
     assert (wire.bind(P, "n").error, wire.binder.bound) == ("UNSCHEDULABLE", {})
 
 
-def test_bind_refuses_a_pod_of_an_unknown_scheduler() -> None:
-    wire = plain()
-    typo = pod("typo", scheduler_name="typo")
-    wire.pods.unwatched.append(typo)
-    assert "typo" in wire.bind(typo, "n").error
-    labels = {"verb": "bind", "result": "unknown_scheduler"}
-    assert wire.metric("kubextend_verb_requests_total", **labels) == 1
-    assert wire.binder.bound == {}
-
-
 @pytest.mark.parametrize("ignored", [False, True])
 def test_bind_prepares_a_lost_attempt_and_passes_over_a_filter_that_may_be_ignored(
     ignored: bool,

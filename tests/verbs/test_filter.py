@@ -80,18 +80,6 @@ def test_nodes_that_no_filter_is_for_pass_even_before_they_are_listed(
     assert wire.filter(of, ["x", "y"]).kept == ["x", "y"]
 
 
-def test_filter_rejects_pods_of_a_scheduler_that_the_configuration_does_not_name() -> None:
-    wire = Wire(needs(), nodes=[GOOD])
-    counter = 'kubextend_verb_requests_total{result="unknown_scheduler",verb="filter"}'
-    # An alert sees the first one too: it is counted from 0 on.
-    assert f"{counter} 0.0" in wire.get("/metrics").body.decode()
-    said = wire.filter(pod(scheduler_name="typo"))
-    assert (said.kept, said.error) == ([], "")
-    assert "typo" in said.rejected["good"]
-    wire.skip(1)
-    assert f"{counter} 1.0" in wire.get("/metrics").body.decode()
-
-
 NEITHER = "the request has neither Nodes nor NodeNames"
 
 
@@ -152,12 +140,6 @@ def test_filter_keeps_no_node_of_none_and_reads_the_fields_of_old_schedulers() -
     assert (said.kept, said.rejected) == (["good"], {"bad": "no rdma"})
     assert wire.metric("kubextend_verb_requests_total", verb="filter", result="ok") == 2
     assert wire.metric("kubextend_verb_nodes_sum", verb="filter") == 2
-
-
-def test_filter_leaves_rejected_nodes_out_where_it_is_the_last_filter_and_a_node_passes() -> None:
-    wire = Wire(needs(), nodes=[GOOD, BAD], settings={"extender.lastFilter": True})
-    assert wire.filter(pod()).rejected == {}
-    assert wire.filter(pod(), ["bad"]).rejected == {"bad": "no rdma"}
 
 
 def test_unknown_nodes_are_rejected_where_a_known_node_passes_and_that_uses_their_seconds() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.doors.command_line import configuration, profile, run, write
+from tests.doors.stories import page_of_metrics
 from tests.doors.wire import Steps, Wire, needs, node, pod, scores, whole_request
 
 UNKNOWN = (
@@ -54,6 +55,8 @@ def test_a_pod_of_an_unknown_scheduler_is_not_bound_unless_it_is_passed_through(
     wire = server(profiles, **settings)
     wire.pods.unwatched += [of("gang2"), of("idle", "known")]
     assert wire.bind(of("gang2"), "sunny").error == UNKNOWN
+    labels = {"verb": "bind", "result": "unknown_scheduler"}
+    assert wire.metric("kubextend_verb_requests_total", **labels) == 1
     assert wire.bind(of("idle", "known"), "sunny").error == ""
     assert wire.binder.bound == {"uid-of-known": "sunny"}
     passing = server(profiles, **settings, passThrough=["gang2", "other"])
@@ -85,6 +88,9 @@ def test_many_profiles_and_a_long_name_make_no_long_answer() -> None:
 
 def test_rejections_are_counted_and_logged_once_a_name(caplog: pytest.LogCaptureFixture) -> None:
     wire = server(passThrough=["other"])
+    # An alert sees the first one too: it is counted from 0 on.
+    counter = 'kubextend_verb_requests_total{result="unknown_scheduler",verb="filter"}'
+    assert f"{counter} 0.0" in page_of_metrics(wire)
     for scheduler in ("gang2", "gang2", "gang", "other", "gang3"):
         wire.filter(of(scheduler))
     for result, count in (("unknown_scheduler", 3), ("ok", 2)):
