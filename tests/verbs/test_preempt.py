@@ -17,7 +17,7 @@ from tests.doors.wire import (
     whole_preempt_request,
 )
 
-from kubextend.framework import Handle, Rejection
+from kubextend.framework import Handle, Rejection, Status
 
 P = pod()
 EMPTY = b'{"NodeNameToMetaVictims":{}}'
@@ -95,6 +95,19 @@ def test_nobody_is_evicted_where_no_candidate_is_known(body: bytes) -> None:
 
 def test_nobody_is_evicted_where_the_server_knows_no_node_at_all() -> None:
     assert Wire(needs(), cluster=False).preempt(pod(), VICTIMS).body == EMPTY
+
+
+def test_filters_see_the_candidates_without_their_victims() -> None:
+    full = Status.unschedulable("no room")
+    room = Plugin(
+        "Room", needs_pods=True, filter=lambda _state, _pod, at: full if len(at.pods) > 1 else None
+    )
+    there = [*on("good", "a", "b", "c"), *on("plain", "d", "e", "f")]
+    wire = Wire(room, nodes=["good", "plain"], pods=there)
+    # Two of three leave good, one leaves plain: only good has room for one more then.
+    assert wire.preempt(pod(), {"good": ["a", "c"], "plain": ["e"]}).victims == {"good": ["a", "c"]}
+    # The victims have not gone yet.
+    assert wire.filter(pod()).kept == []
 
 
 @pytest.mark.parametrize(("seconds_each", "offered"), [(0.0, 4), (0.5, 3), (1.0, 1), (2.0, 0)])
