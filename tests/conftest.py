@@ -16,6 +16,7 @@ import pytest
 import tests.doors.clocks  # noqa: F401
 from hypothesis import HealthCheck, settings
 from tests.doors import log_lines
+from tests.doors.ended import ended
 
 TESTS = Path(__file__).parent
 # Their tests start processes and servers, or ask for thousands of recorded answers.
@@ -68,6 +69,12 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
         (name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections
     ]
     return report
+
+
+@pytest.fixture(autouse=True)
+def nothing_outlives_a_test() -> Iterator[None]:
+    with ended():
+        yield
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ Each plugin stands beside what it has to say of a node, written once more over d
 import array
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import pytest
@@ -110,11 +109,10 @@ SCORES: tuple[tuple[Any, Callable[[Labels, Labels, Sequence[Labels]], int]], ...
 )
 
 
-@lru_cache(32)
 def server_of(
     filters: tuple[int, ...], scores: tuple[tuple[int, int], ...] = (), scale: str = "additive"
 ) -> Wire:
-    """A server of these plugins by their numbers, with weights; one for all examples."""
+    """Return a server of these plugins by their numbers, with weights."""
     weights = {SCORES[number][0].name: weight for number, weight in scores}
     chosen = [FILTERS[number][0] for number in filters] + [
         SCORES[number][0] for number, _ in scores
