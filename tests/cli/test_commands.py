@@ -124,7 +124,6 @@ def test_serve_puts_its_options_over_the_file_and_logs_the_notes(
     with (tmp_path / "log").open("w") as log:
         served = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     try:
-        assert served.stdout is not None
         assert served.stdout.readline() == f"listening on http://localhost:{port}/\n"
         note = "cluster: empty, so there is no access to the API; {} switches it on"
         assert note in (tmp_path / "log").read_text()

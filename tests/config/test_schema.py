@@ -62,14 +62,11 @@ def with_value(path: Path_, value: Any) -> Tree:
     named = {"enabled": [{"name": "LabelMatch"}], "disabled": [{"name": "LabelMatch"}]}
     profile = {"plugins": {"score": named}, "pluginConfig": [{"name": "LabelMatch"}]}
     resources = {"managedResources": [{"name": "example.com/gpu"}]}
-    tree = configuration(extender=resources, profiles=[profile])
-    part: Any = copy.deepcopy(tree)
-    whole = part
+    whole = part = copy.deepcopy(configuration(extender=resources, profiles=[profile]))
     for step, below in pairwise(path):
         part = part[step] if isinstance(step, int) else part.setdefault(step, {})
         assert isinstance(part, list) is isinstance(below, int)
     part[path[-1]] = value
-    assert isinstance(whole, dict)
     return whole
 
 

@@ -151,7 +151,6 @@ def test_what_requests_may_hold_fits_into_the_container(place: str) -> None:
     manifest = DEPLOY / place / ("pod.yaml" if place == "static-pod" else "deployment.yaml")
     limits = manifest.read_text().partition("limits:")[2]
     limit = re.search(r"^ +memory: (\d+)Mi$", limits, re.MULTILINE)
-    assert limit is not None
     # The rest is for the program, nodes and pods.
     assert held <= int(limit[1]) * 2**20 / 4
 

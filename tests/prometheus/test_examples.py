@@ -22,7 +22,6 @@ def test_an_example_loads_and_scores_as_its_readme_says(
 ) -> None:
     [profile] = config.load(EXAMPLES / example / "kubextend.yaml", known=IN_TREE).resolved
     args = profile.args[plugin]
-    assert args is not None
     world = World()
     made = IN_TREE[plugin].make(args, world.handle)
     label = args.model_dump()["node_label"]
@@ -31,18 +30,12 @@ def test_an_example_loads_and_scores_as_its_readme_says(
 
 
 @pytest.mark.parametrize(
-    ("example", "profiles"),
-    [
-        ("measured-load", 2),
-        ("network-traffic", 1),
-        ("prometheus-score", 1),
-        ("target-load-packing", 1),
-    ],
+    "example", ["measured-load", "network-traffic", "prometheus-score", "target-load-packing"]
 )
-def test_every_argument_is_in_the_tables_of_the_readme(example: str, profiles: int) -> None:
+def test_every_argument_is_in_the_tables_of_the_readme(example: str) -> None:
     pages = [(EXAMPLES / each / "README.md").read_text() for each in {example, "network-traffic"}]
     loaded = config.load(EXAMPLES / example / "kubextend.yaml", known=IN_TREE)
-    assert len(loaded.resolved) == profiles
+    assert loaded.resolved
     for profile in loaded.resolved:
         [args] = profile.args.values()
         for name, field in type(args).model_fields.items():

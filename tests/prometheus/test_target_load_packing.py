@@ -98,7 +98,6 @@ def test_a_pod_that_is_kept_without_its_containers_is_predicted_to_use_what_it_r
     large = pod(*[container(request="4m") for _ in range(1000)])
     event = json.dumps({"type": "ADDED", "object": large}).encode()
     kept = store.apply(event).pod
-    assert kept is not None
     assert kept.truncated
     assert predicted_milli(kept) == CAPACITY_MILLI
 
