@@ -183,6 +183,7 @@ def soak(options: Namespace, report: Report) -> None:
 
 _MANY_NODES: Final = [f"node-{number}" for number in range(5000)]
 _PODS_AT_ONCE: Final = 500
+_CLIENTS_OF_RECORDS: Final = 4
 _TOKEN: Final = "reads-what-was-decided"
 # kubextend looks every ten seconds whether to give freed memory back to the system.
 _GIVEN_BACK_S: Final = 25.0
@@ -254,7 +255,7 @@ def full_record(options: Namespace, report: Report) -> None:
         asking, idle = Asking(server.port), server.resident_bytes()
         server.forget_worst()
         asking.schedule(0)
-        with ThreadPoolExecutor(_CLIENTS) as clients:
+        with ThreadPoolExecutor(_CLIENTS_OF_RECORDS) as clients:
             for first in range(0, options.requests // 2, _PODS_AT_ONCE):
                 asked = clients.map(asking.schedule, range(first, first + _PODS_AT_ONCE))
                 for number, _ in enumerate(asked):
