@@ -85,7 +85,7 @@ class Simulation:
 
     strategy: Strategy
     by_namespace: bool = True
-    seconds: float = 300.0
+    seconds: float = 600.0
     attempt_s: float = 0.1
     pauses_s: tuple[float, float] = (0.0, 0.0)
     gang: int = 30
