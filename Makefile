@@ -40,7 +40,7 @@ check: build ## formatting, lints, types, tests of the core, and every Python te
 	cargo fmt --check
 	$(BIN)/ruff check --quiet && $(BIN)/ruff format --quiet --check
 	$(BIN)/mypy && $(BIN)/lint-imports --no-cache > /dev/null && $(BIN)/python -m tests.prose && $(BIN)/python -m tests.doors_only
-	cargo test --quiet --locked -p kubextend-core
+	PROPTEST_CASES=10 cargo test --quiet --locked -p kubextend-core
 	$(PYTEST) --quiet --numprocesses=2 --dist=worksteal --hypothesis-profile=check -m "not slow and not e2e"
 
 lint: build ## formatting, lints, types, stubs, and the rules of the architecture

@@ -403,7 +403,6 @@ def test_the_lease_is_given_back_once_no_patch_is_under_way(
         assert api.lease is not None
         assert api.lease["spec"]["holderIdentity"] != ""
         held.go_on.set()
-        clock.settle()
         ending.join()
         assert api.lease["spec"]["holderIdentity"] == ""
     assert api.released_pods() == [first]

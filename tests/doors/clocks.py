@@ -104,11 +104,12 @@ class _Joiner(_Waiter):
         self._other = other
 
     def block(self) -> None:
-        while self.is_idle():
+        while not self.is_done and self._other.is_alive():
             _real_join(self._other, 0.001)
 
     def is_idle(self) -> bool:
-        return not self.is_done and self._other.is_alive()
+        # A thread that ends is alive for a moment after it is no longer among the threads.
+        return not self.is_done and self._other in threading.enumerate()
 
 
 def _poll(milliseconds: int | None, *sources: Source) -> bool:
