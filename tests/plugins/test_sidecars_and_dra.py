@@ -219,6 +219,19 @@ def test_the_guard_looks_at_an_ignored_resource_as_the_kubelet_does(
     assert (outcome.node, outcome.error) == (("n", "") if not lacks else (None, refused_by_guard))
 
 
+@pytest.mark.parametrize(
+    ("resource", "ignored"), [(CARD, True), (OF_A_CLASS, False)], ids=["extended", "of a class"]
+)
+def test_only_extended_resources_can_be_ignored(resource: str, ignored: bool) -> None:
+    # kubernetes v1.37 noderesources/fit.go asks IsExtendedResourceName before ignoredResources.
+    args = {"ignoredResources": [resource]}
+    nodes = [testing.node_manifest("n", allocatable={resource: "1"})]
+    cluster = testing.Cluster(NodeResourcesFit, args={NodeResourcesFit.name: args}, nodes=nodes)
+    assert cluster.filter(wanting(resource, "2")).rejected == (
+        {} if ignored else {"n": f"Insufficient {resource}"}
+    )
+
+
 def test_dra_may_serve_extended_resources_and_those_of_device_classes() -> None:
     # kubernetes pkg/scheduler/util IsDRAExtendedResourceName
     own = ("cpu", "pods", "hugepages-1Gi", "attachable-volumes-aws-ebs")

@@ -239,11 +239,14 @@ TAINT = "node.kubernetes.io/unschedulable"
         ([{"key": "another", "operator": "Exists"}, {"key": TAINT}], True),
     ],
 )
+@pytest.mark.parametrize("takes_part", ["reserve", "filter"])
 def test_a_cordoned_node_takes_pods_that_tolerate_that(
-    tolerations: list[dict[str, str]], tolerated: bool
+    tolerations: list[dict[str, str]], tolerated: bool, takes_part: str
 ) -> None:
     of = pod("p", tolerations=tolerations)
-    wire = Wire(Steps("reserve"), nodes=[n(unschedulable=True)], pods=[of])
+    serves_bind = {"extender": {"bind": True}}
+    cordoned = [n(unschedulable=True)]
+    wire = Wire(Steps(takes_part), nodes=cordoned, pods=[of], settings=serves_bind)
     assert wire.bind(of, "n").error == ("" if tolerated else CORDONED)
 
 

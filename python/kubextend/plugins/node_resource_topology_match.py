@@ -5,7 +5,7 @@ Source: kubernetes-sigs/scheduler-plugins v0.33.5 pkg/noderesourcetopology
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from itertools import combinations
@@ -162,7 +162,7 @@ class _Requests(NamedTuple):
         """Return the kinds and requests that kubelet aligns one after the other, by its scope."""
         return [("pod", self.whole)] if scope == "pod" else self.containers
 
-    def without(self, resources: Collection[str]) -> "_Requests":
+    def without(self, resources: frozenset[str]) -> "_Requests":
         """Return the requests of all other resources."""
         return self._changed(
             lambda request: {each: request[each] for each in request if each not in resources}
@@ -275,7 +275,7 @@ class NodeResourceTopologyMatch:
             lacking = tuple(each for each, of_nodes in there if not of_nodes[row])
             if lacking not in rest:
                 budget.spend(sum(len(request) for _, request in requests.containers))
-                rest[lacking] = requests.without(lacking)
+                rest[lacking] = requests.without(frozenset(lacking))
             kind = found.digest, lacking
             if kind not in known:
                 known[kind] = judged(found, rest[lacking], budget)

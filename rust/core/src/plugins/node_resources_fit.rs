@@ -43,8 +43,9 @@ pub struct NodeResourcesFit {
 impl NodeResourcesFit {
     fn is_ignored(&self, resource: &str) -> bool {
         let group = resource.split('/').next().unwrap_or_default();
-        is_dra_extended_resource(resource)
-            && (self.ignored.contains(resource) || self.ignored_groups.contains(group))
+        // Narrower than what a driver may serve: Go's IsExtendedResourceName.
+        let extended = resource.contains('/') && !resource.contains("kubernetes.io/");
+        extended && (self.ignored.contains(resource) || self.ignored_groups.contains(group))
     }
 }
 
