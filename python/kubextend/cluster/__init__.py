@@ -132,11 +132,12 @@ def check_kubeconfig(path: str, context: str | None = None) -> None:
         context: the context of the file; None means the file's current context.
 
     Raises:
-        ClusterError: the file lacks the context or its cluster, or is no valid kubeconfig.
+        ClusterError: the file lacks the context or its cluster, or is no valid kubeconfig; or the
+            cluster's address, certificate or proxy cannot be used.
     """
     from kubextend.cluster import credentials  # noqa: PLC0415 - as in ``connect``
 
-    credentials.Context.of(path, context)
+    credentials.Context.of(path, context).where()
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Cluster:
