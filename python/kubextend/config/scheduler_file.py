@@ -7,6 +7,7 @@ Source: kubernetes v1.37 staging/src/k8s.io/kube-scheduler/config/v1/types.go
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Final, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -22,6 +23,7 @@ from kubextend.config.kube_versions import (
 from kubextend.config.loader import without_nulls
 from kubextend.config.model import GoDuration, ManagedResource, Plugins, VerbName
 from kubextend.config.resolve import DEFAULT_SCHEDULER_NAME
+from kubextend.errors import Issue
 
 __all__ = [
     "VERBS",
@@ -32,6 +34,7 @@ __all__ = [
     "SchedulerConfiguration",
     "SchedulerObject",
     "read_scheduler_configuration",
+    "refusals_of",
 ]
 
 VERBS: Final[tuple[VerbName, ...]] = get_args(VerbName)
@@ -199,5 +202,15 @@ def read_scheduler_configuration(
     try:
         return SchedulerConfiguration.model_validate_json(json.dumps(known))
     except ValidationError as error:
-        findings.issues += issues_of(error, SchedulerConfiguration)
+        findings.issues += refusals_of(error, SchedulerConfiguration)
         return None
+
+
+def refusals_of(
+    error: ValidationError, model: type[BaseModel], under: Location = ()
+) -> list[Issue]:
+    """Return an issue for each wrong value, which keeps kube-scheduler from its start."""
+    issues = issues_of(error, model, under)
+    return [
+        replace(each, message=f"{each.message}: kube-scheduler does not start") for each in issues
+    ]

@@ -18,7 +18,7 @@ from pydantic import JsonValue, ValidationError
 from kubextend.config.checks import is_extended_resource
 from kubextend.config.duration import Duration
 from kubextend.config.expansion import expand
-from kubextend.config.issues import Findings, Location, issues_of, suggestion
+from kubextend.config.issues import Findings, Location, suggestion
 from kubextend.config.kube_versions import BETA_API_VERSIONS, NEWEST
 from kubextend.config.loader import without_nulls
 from kubextend.config.model import Plugin, Plugins, PluginSet
@@ -30,6 +30,7 @@ from kubextend.config.scheduler_file import (
     ExtenderEntry,
     ProfilePluginConfig,
     SchedulerConfiguration,
+    refusals_of,
 )
 from kubextend.config.scheduler_plugin_args import ARGS
 from kubextend.config.scheduler_plugins import EXTENDED_POINTS, IN_TREE_PLUGINS
@@ -182,7 +183,7 @@ def _check_args_of(
     try:
         ARGS[name].model_validate_json(json.dumps({} if fields is None else fields))
     except ValidationError as error:
-        findings.issues += issues_of(error, ARGS[name], at)
+        findings.issues += refusals_of(error, ARGS[name], at)
 
 
 def _refuse(
