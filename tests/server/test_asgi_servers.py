@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.doors.extender import PATIENT_S, node, profile, request, sections_of
-from tests.doors.sockets import Connection, Replica, free_port, replica
+from tests.doors.sockets import Connection, Replica, eventually, free_port, replica
 
 pytestmark = pytest.mark.slow
 
@@ -96,7 +96,7 @@ def test_any_asgi_server_serves_the_application(server: str, tmp_path: Path) -> 
     (tmp_path / "kubextend.yaml").write_text(json.dumps(tree))
     with served_by(SERVERS[server], tmp_path) as (process, url):
         with Connection(url) as client:
-            assert client.get("/livez").status == 200
+            eventually(lambda: client.get("/readyz").status == 200)
             assert client.post("/filter", ASKED).json["FailedNodes"] == {"dark": SHADE}
             assert client.post("/bind", b"{}").status == 404
         process.send_signal(signal.SIGTERM)
