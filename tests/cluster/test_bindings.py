@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.doors.kube_api import Binds, Held, ScriptedApi, SkippingTime
+from tests.doors.kube_api import AT_MOST_S, Binds, Held, ScriptedApi, SkippingTime
 from tests.doors.scripted_requests import Fault, Request, lost_answer, lost_request, refusing
 
 from kubextend.errors import ClusterError
@@ -235,7 +235,7 @@ def bind_many(api: ScriptedApi, binds: Binds, count: int, at_once: int) -> None:
 
 def meeting(count: int, then: Fault = lambda _: False) -> list[Fault]:
     """Return faults that wait until as many requests are there."""
-    together = threading.Barrier(count)
+    together = threading.Barrier(count, timeout=AT_MOST_S)
 
     def meet(request: Request) -> bool:
         together.wait()

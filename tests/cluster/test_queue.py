@@ -206,6 +206,18 @@ def test_a_patch_that_fails_twice_is_sent_again_until_the_pod_is_released(
     assert min(api.pauses("patch")) >= (3 if fault is TOO_MANY else 0.2)
 
 
+def test_a_large_pod_whose_patch_gets_no_answer_is_not_patched_again(
+    api: ScriptedApi, queue: Queue, clock: SkippingTime
+) -> None:
+    """One patch of a pod with 14,000 tolerations may take 31 s of kube-apiserver's CPU."""
+    tolerations = [{"key": f"key-{number}", "operator": "Exists"} for number in range(14_000)]
+    api.put_gated_pod("large", [GATE], tolerations=tolerations)
+    api.fail("patch", *[lost_request] * 99)
+    with queue() as replica:
+        clock.until(lambda: replica.metric("queue_pods", state="set_aside") == 1)
+        assert patched(api) == ["large"]
+
+
 @pytest.mark.parametrize(
     "fault",
     [

@@ -210,6 +210,18 @@ def test_events_come_whole_wherever_the_network_cuts_them(
     assert api.counts["list"] == 1
 
 
+def test_nodes_that_fill_more_than_a_page_are_known_though_each_second_page_expires(
+    api: ScriptedApi, nodes: Follower, clock: SkippingTime
+) -> None:
+    for number in range(13):
+        api.put_node(f"node-{number:02}", zone="z" * (1 << 20))
+    expired = refusing(410, "Expired")
+    api.fail("list", *[lambda request: "continue" in request.query and expired(request)] * 99)
+    nodes.start()
+    clock.pass_s(300)
+    assert (nodes.synced, len(nodes.names())) == (True, 13)
+
+
 def test_an_api_that_is_down_at_the_start_is_followed_once_it_is_there(
     api: ScriptedApi, nodes: Follower, clock: SkippingTime, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,5 +1,6 @@
 """Makes certificate authorities and signed certificates for tests, as PEM files."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -39,13 +40,14 @@ class Authority:
         lasts: timedelta = timedelta(days=1),
         for_servers: bool = True,
         for_clients: bool = True,
+        others: Sequence[x509.GeneralName] = (),
     ) -> Pair:
-        """Sign a certificate for 127.0.0.1; ``lasts`` may be negative."""
+        """Sign a certificate for 127.0.0.1 and ``others``; ``lasts`` may be negative."""
         key = ec.generate_private_key(ec.SECP256R1())
         usages = [ExtendedKeyUsageOID.CLIENT_AUTH] * for_clients
         usages += [ExtendedKeyUsageOID.SERVER_AUTH] * for_servers
         loopback = x509.IPAddress(ip_address("127.0.0.1"))
-        names = [loopback, *map(x509.DNSName, dns_names)]
+        names = [loopback, *map(x509.DNSName, dns_names), *others]
         certificate = (
             _builder(name, self._name, key.public_key(), lasts)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +58,7 @@ from kubextend.framework.events import PluginEvent, Regarding
 from kubextend.framework.informer import Owner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from kubextend.core import Pod
@@ -80,7 +79,6 @@ __all__ = [
     "configuration",
     "connect",
     "erring_event",
-    "eventually",
     "following",
     "garbled",
     "gone_event",
@@ -111,14 +109,6 @@ def scripted() -> Iterator[ScriptedApi]:
         yield api
     finally:
         api.down()
-
-
-def eventually(holds: Callable[[], object]) -> None:
-    """Wait until threads have made this true, in real time; for tests without ``skipping``."""
-    deadline = time.monotonic() + AT_MOST_S
-    while not holds():
-        assert time.monotonic() < deadline, "did not come to hold in time"
-        time.sleep(0.005)
 
 
 class Held:

@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
+from types import MethodType
 from typing import Any, Final, TypeVar
 
 from tests.doors import extender
@@ -200,7 +201,7 @@ class Wire:
         )
         self._app, self.metrics = build(self.config, ports if cluster else None, self.clock)
         self.verbs, self.asgi = self._app.verbs, self._app.asgi
-        weakref.finalize(self, _end, self.clock, self.loop, self._app)
+        weakref.finalize(self, _end, self.clock, self.loop, self._app, self.metrics.pools)
         for resource, items in (objects or {}).items():
             for item in items:
                 self.objects.apply("ADDED", resource, item)
@@ -366,8 +367,11 @@ class Wire:
             return self.loop.run_until_complete(work)
 
     def metric(self, name: str, **labels: str) -> float:
-        """Return the value of a metric of ``/metrics``; 0 where nothing was counted."""
-        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+        """Return the value of a metric of ``/metrics``; 0 where nothing was counted.
+
+        Raises: KeyError: no metric has this name.
+        """
+        return self.metrics.value(name, **labels)
 
     def held(self, of: Manifest) -> HeldPod | None:
         """Return a pod that Permit holds, with ``allow`` and ``reject``; None: no plugin does."""
@@ -397,7 +401,7 @@ class Wire:
         return names_request(of, self._names if names is None else names)
 
 
-def _end(clock: Clock, loop: Loop, of: App) -> None:
+def _end(clock: Clock, loop: Loop, of: App, pools: list[MethodType]) -> None:
     """Cancel what a Wire left open, let all its deadlines pass, and end its idle threads."""
     # Python may collect a Wire while this thread runs another loop.
     with suppress(RuntimeError):
@@ -411,4 +415,5 @@ def _end(clock: Clock, loop: Loop, of: App) -> None:
                 loop.run_until_complete(work)
     loop.close()
     of.verbs.limits.stop()
-    of._workers.stop()
+    for use in pools:
+        use.__self__.stop()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
+from types import FrameType, MethodType
 from typing import Any, Final
 from unittest import mock
 
@@ -20,11 +20,16 @@ from kubextend.config import ExtenderConfiguration, parse
 from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.known_plugins import KnownPlugins
 from kubextend.framework.registered_plugin import RegisteredPlugin
-from kubextend.metrics import Metrics
+from kubextend.metrics import Family, Metrics
 from kubextend.profile import PluginLimits
+from kubextend.profile.threads import Threads
 from kubextend.verbs.build_verbs import memory_of
 
 TOKENS: Final = Path(__file__).with_name("tokens.txt")
+# What a thread of a pool runs; ``job`` is a variable of it while there is work or a result to tell.
+_SERVE: Final = Threads._serve.__code__
+_ENDS: Final = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}
+assert "job" in _SERVE.co_varnames
 
 
 @dataclass(frozen=True)
@@ -52,15 +57,16 @@ class PoolMetrics(Metrics):
     """The metrics of a server, which know how busy each pool of threads is.
 
     Attributes:
-        pools: functions that return how busy a pool is.
+        pools: methods of pools that return how busy the pool is.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.pools: list[Callable[[], Any]] = []
+        self.pools: list[MethodType] = []
 
     def is_idle(self) -> bool:
         """Return whether no thread works for the application but those that the test stops."""
+        assert self.pools
         busy = sum(use().busy for use in self.pools)
         return busy <= STOPPED.threads and not any(map(self._works, _frames()))
 
@@ -71,12 +77,31 @@ class PoolMetrics(Metrics):
         """
         if any(frame.f_code is stop_here.__code__ for frame in stack):
             return False
-        pools = [getattr(use, "__self__", None) for use in self.pools]
-        serving = [frame.f_locals for frame in stack if frame.f_code.co_name == "_serve"]
-        return any("job" in names and names.get("self") in pools for names in serving)
+        pools = [use.__self__ for use in self.pools]
+        serving = [frame.f_locals for frame in stack if frame.f_code is _SERVE]
+        return any("job" in names and names["self"] in pools for names in serving)
+
+    def value(self, name: str, **labels: str) -> float:
+        """Return the value of a metric; 0 where nothing was counted.
+
+        Raises: KeyError: no metric has this name.
+        """
+        found = self.registry.get_sample_value(name, labels)
+        if found is None and name not in {*self._names()}:
+            raise KeyError(name)
+        return found or 0.0
+
+    def _names(self) -> Iterator[str]:
+        for family in self.registry.collect():
+            yield from (family.name + end for end in _ENDS.get(family.type, ("",)))
+        # Families of counters are in the registry once one counts.
+        own = [vars(module) for name, module in sys.modules.items() if name.startswith("kubextend")]
+        families = [each for names in own for each in names.values() if isinstance(each, Family)]
+        yield from (f"{family.name}_total" for family in families)
 
     def scrape(self, families: Any, read: Callable[[], Any], **labels: str) -> None:
         if "pool" in labels:
+            assert isinstance(read, MethodType)
             self.pools.append(read)
         super().scrape(families, read, **labels)
 

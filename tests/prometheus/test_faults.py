@@ -1,7 +1,6 @@
 import re
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from tests.doors import fake_prometheus as fake
 from tests.doors.answering import closed_port
 from tests.doors.certificates import Authority
 from tests.doors.fake_prometheus import FakePrometheus
+from tests.doors.sockets import eventually
 
 from kubextend.prometheus import Endpoint, NodeLabel, Query, Source
 
@@ -48,11 +48,8 @@ def fails_by_its_timeout(source: Source) -> bool:
     return failed
 
 
-def eventually(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, "did not come true in time"
-        time.sleep(0.005)
+def is_of_server(thread: threading.Thread) -> bool:
+    return "process_request" in thread.name
 
 
 def values(source: Source) -> object:
@@ -97,15 +94,15 @@ def test_a_fault_costs_the_timeout_at_most_and_leaves_the_last_good_values(
     source = source_at(server[1])
     assert source.refresh()
     server[0].fault = fault
-    threads = threading.active_count()
+    before = {*threading.enumerate()}
     assert fails_by_its_timeout(source) if fault in LATE else not source.refresh()
     [said] = caplog.messages
     assert re.search(complaint, said)
     assert values(source) == {"a": 7.0}
     server[0].fault = fake.good
     assert source.refresh()
-    # One thread of the server's for each request it still is busy with.
-    eventually(lambda: threading.active_count() <= threads + 1)
+    # Nothing is left but the server's threads, for the requests that it still is busy with.
+    eventually(lambda: all(map(is_of_server, {*threading.enumerate()} - before)))
 
 
 @pytest.mark.parametrize("fault", [fake.silent, fake.trickling_body])

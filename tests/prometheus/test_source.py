@@ -1,11 +1,10 @@
 import logging
 import threading
-import time
-from collections.abc import Callable
 
 import pytest
 from prometheus_client import CollectorRegistry
 from tests.doors.prometheus import ADDRESS, Clock, Scripted, handle_with_metrics, numbers
+from tests.doors.sockets import eventually
 
 from kubextend.prometheus import NodeLabel, PrometheusError, Query, Source, Sources
 
@@ -20,13 +19,6 @@ def query(promql: str = "up", interval_s: float = 15.0) -> Query:
 def latest(source: Source) -> object:
     found = source.latest(TIME_TO_LIVE_S)
     return found and found.by_node
-
-
-def eventually(holds: Callable[[], object], within_s: float = 30.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < deadline, "did not come true in time"
-        time.sleep(0.005)
 
 
 class Slow(Scripted):

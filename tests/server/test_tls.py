@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
 from tests.doors.certificates import Authority, Pair
 from tests.doors.extender import HOLDING, Extender, binding, pod, request
 from tests.doors.sockets import Connection, Served, eventually, port_of, posted, serve
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.slow
 
 REFUSALS = (ssl.SSLError, ConnectionError, EOFError)
 TOKEN = "s3cret-and-long-enough"
+EMAIL, URI = "ops@example.com", "https://ops.example"
 FAILED = "kubextend_tls_handshakes_failed_total"
 
 
@@ -145,7 +147,8 @@ def by_name(authority: Authority, pair: Pair, tmp_path_factory: pytest.TempPathF
     """An extender that is served, whose people have a certificate or a token."""
     token = tmp_path_factory.mktemp("tokens") / "token"
     token.write_text(TOKEN)
-    deciders = {"allowedNames": ["ops", "ops.example"], "tokenFile": str(token)}
+    names = ["ops", "ops.example", EMAIL, URI, "127.0.0.1"]
+    deciders = {"allowedNames": names, "tokenFile": str(token)}
     readers = {"allowedNames": ["reader"], "page": True}
     people = {"waitingPods": deciders, "decisions": readers}
     extender = Extender(
@@ -197,6 +200,17 @@ def test_only_a_listed_name_of_a_certificate_decides_on_waiting_pods(
         else:
             assert extender.waiting() == ["u-a"]
             assert allowed.error.endswith("none of server.waitingPods.allowedNames")
+
+
+def test_only_common_and_dns_names_count_and_no_address_of_a_certificate(
+    by_name: By, authority: Authority
+) -> None:
+    others = [x509.RFC822Name(EMAIL), x509.UniformResourceIdentifier(URI)]
+    context = client(authority, authority.sign("somebody", others=others))
+    with Connection(by_name[1].url, context) as connection:
+        answer = connection.get("/waiting-pods")
+    assert answer.status == 403
+    assert "has the names somebody, none of" in answer.error
 
 
 def test_a_token_helps_whose_name_is_not_listed_and_a_wrong_one_does_not(
