@@ -10,7 +10,7 @@ from tests.doors.kube_api import Request, ScriptedApi, refusing
 from tests.e2e.exec_plugin import SECRET
 
 ANONYMOUS: Final = 'nodes is forbidden: User "system:anonymous" cannot list resource "nodes"'
-COMMANDS: Final = ("check", "serve", "queue", "admission", "ungate", "why", "doctor")
+COMMANDS: Final = ("serve", "queue", "admission", "ungate", "why", "doctor")
 
 
 class Guarded(ScriptedApi):
@@ -62,11 +62,10 @@ def ungate(file: Path) -> Result:
 def said_by(name: str, file: Path) -> str:
     """Run a command that cannot use a kubeconfig, and return what it says: a line, or a report."""
     words = {"admission": ["admission", "--diff"], "why": ["why", "web"]}.get(name, [name])
-    words += [] if name == "check" else ["--config"]
-    done = ungate(file) if name == "ungate" else run(*words, configuration(file))
+    done = ungate(file) if name == "ungate" else run(*words, "--config", configuration(file))
     assert isinstance(done.exception, SystemExit), done.exception
     assert SECRET not in done.output
-    if name not in {"check", "why", "doctor"}:
+    if name not in {"why", "doctor"}:
         assert_one_sentence(done)
     return done.output
 

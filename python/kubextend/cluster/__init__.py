@@ -132,12 +132,11 @@ def check_kubeconfig(path: str, context: str | None = None) -> None:
         context: the context of the file; None means the file's current context.
 
     Raises:
-        ClusterError: the file lacks the context or its cluster, or is no valid kubeconfig; or the
-            cluster's address, certificate or proxy cannot be used.
+        ClusterError: the file lacks the context or its cluster, or is no valid kubeconfig.
     """
     from kubextend.cluster import credentials  # noqa: PLC0415 - as in ``connect``
 
-    credentials.Context.of(path, context).where()
+    credentials.Context.of(path, context)
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Cluster:
