@@ -264,18 +264,18 @@ class NodeResourceTopologyMatch:
         extended = sorted(filter(core.is_dra_extended_resource, requests.whole))
         budget.spend(len(extended) * len(nodes))
         amounts = [nodes.allocatable(each) for each in extended]
-        rest: dict[tuple[str, ...], _Requests] = {}
-        known: dict[tuple[bytes, tuple[str, ...]], _V] = {}
+        rest: dict[frozenset[str], _Requests] = {}
+        known: dict[tuple[bytes, frozenset[str]], _V] = {}
         for row, node in enumerate(nodes.names):
             found = self._topology(node)
             if not isinstance(found, _Topology):
                 yield found
                 continue
             there = zip(extended, amounts, strict=True)
-            lacking = tuple(each for each, of_nodes in there if not of_nodes[row])
+            lacking = frozenset(each for each, of_nodes in there if not of_nodes[row])
             if lacking not in rest:
                 budget.spend(sum(len(request) for _, request in requests.containers))
-                rest[lacking] = requests.without(frozenset(lacking))
+                rest[lacking] = requests.without(lacking)
             kind = found.digest, lacking
             if kind not in known:
                 known[kind] = judged(found, rest[lacking], budget)

@@ -10,7 +10,7 @@ use ahash::RandomState;
 use super::resource_use::{Counted, ResourceUse, is_scalar};
 use super::{Filter, Score};
 use crate::node::{Mask, Nodes, Rejection};
-use crate::pod::{Pod, PodSnapshot, is_dra_extended_resource};
+use crate::pod::{Pod, PodSnapshot, is_dra_extended_resource, is_extended_resource};
 
 const MAX_NODE_SCORE: i128 = 100;
 /// How many resources a reason names; a node may lack thousands.
@@ -43,9 +43,8 @@ pub struct NodeResourcesFit {
 impl NodeResourcesFit {
     fn is_ignored(&self, resource: &str) -> bool {
         let group = resource.split('/').next().unwrap_or_default();
-        // Narrower than what a driver may serve: Go's IsExtendedResourceName.
-        let extended = resource.contains('/') && !resource.contains("kubernetes.io/");
-        extended && (self.ignored.contains(resource) || self.ignored_groups.contains(group))
+        is_extended_resource(resource)
+            && (self.ignored.contains(resource) || self.ignored_groups.contains(group))
     }
 }
 

@@ -31,4 +31,4 @@ pub use store::{PodStore, Unassumable};
 
 pub(crate) use qos::qos_class;
 pub(crate) use requests::{ContainerResources, Held, PodResources};
-pub(crate) use resources::{ResourceList, word};
+pub(crate) use resources::{ResourceList, is_extended_resource, word};

@@ -136,8 +136,15 @@ pub(crate) fn usual(text: &str) -> Option<&'static str> {
 /// assert!(!is_dra_extended_resource("hugepages-2Mi"));
 /// ```
 pub fn is_dra_extended_resource(name: &str) -> bool {
-    let native = !name.contains('/') || name.contains("kubernetes.io/");
-    !native || name.starts_with("deviceclass.resource.kubernetes.io/")
+    is_extended_resource(name) || name.starts_with("deviceclass.resource.kubernetes.io/")
+}
+
+/// Whether a resource is not one of Kubernetes' own.
+///
+/// Source: kubernetes v1.37 pkg/apis/core/v1/helper/helpers.go `IsExtendedResourceName`; the API
+/// refuses the other names that the function tells apart.
+pub(crate) fn is_extended_resource(name: &str) -> bool {
+    name.contains('/') && !name.contains("kubernetes.io/")
 }
 
 /// A `v1.ResourceList`: exact amounts by resource.
