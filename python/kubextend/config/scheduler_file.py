@@ -26,6 +26,7 @@ from kubextend.config.resolve import DEFAULT_SCHEDULER_NAME
 from kubextend.errors import Issue
 
 __all__ = [
+    "DOES_NOT_START",
     "VERBS",
     "Election",
     "ExtenderEntry",
@@ -37,6 +38,7 @@ __all__ = [
     "refusals_of",
 ]
 
+DOES_NOT_START: Final = "kube-scheduler does not start"
 VERBS: Final[tuple[VerbName, ...]] = get_args(VerbName)
 # Fields that v1 no longer has; source: kube-scheduler v0.25 config/v1/types.go.
 _BETA_FIELDS: Final = ("healthzBindAddress", "metricsBindAddress")
@@ -211,6 +213,4 @@ def refusals_of(
 ) -> list[Issue]:
     """Return an issue for each wrong value, which keeps kube-scheduler from its start."""
     issues = issues_of(error, model, under)
-    return [
-        replace(each, message=f"{each.message}: kube-scheduler does not start") for each in issues
-    ]
+    return [replace(each, message=f"{each.message}: {DOES_NOT_START}") for each in issues]

@@ -26,6 +26,7 @@ from kubextend.config.plugin_catalog import Catalog
 from kubextend.config.queueing import check_queue_sort
 from kubextend.config.resolve import check_scheduler_names
 from kubextend.config.scheduler_file import (
+    DOES_NOT_START,
     Election,
     ExtenderEntry,
     ProfilePluginConfig,
@@ -189,4 +190,4 @@ def _check_args_of(
 def _refuse(
     findings: Findings, at: Location, message: str, found: object = None, hint: str = ""
 ) -> None:
-    findings.complain(at, f"{message}: kube-scheduler does not start", found, hint)
+    findings.complain(at, f"{message}: {DOES_NOT_START}", found, hint)
