@@ -110,6 +110,12 @@ def assert_bound_once_and_never_as_nobody(api: Guarded) -> None:
     assert api.anonymous_calls == 0
 
 
+def assert_gets_ready_and_binds_once(served: Served, api: Guarded) -> None:
+    served.until_ready()
+    assert served.bind() == ""
+    assert_bound_once_and_never_as_nobody(api)
+
+
 def until_run(plugin: ExecPlugin, times: int) -> None:
     until(lambda: plugin.runs >= times, f"the plugin is asked {times} times")
 
@@ -136,9 +142,7 @@ def test_a_plugin_that_fails_at_the_start_is_asked_again_and_nothing_is_sent_mea
     assert why in served.bind()
     assert api.requests == []
     plugin.gives("good")
-    served.until_ready()
-    assert served.bind() == ""
-    assert_bound_once_and_never_as_nobody(api)
+    assert_gets_ready_and_binds_once(served, api)
     assert_no_hint_to_grant(served.log())
 
 
@@ -154,9 +158,7 @@ def test_a_plugin_that_hangs_at_the_start_is_ended_with_its_children_and_asked_a
     open_files = f"{child}/fd/*"
     until(lambda: not any(Path("/proc").glob(open_files)), "the child is killed", 20.0)
     plugin.gives("good")
-    served.until_ready()
-    assert served.bind() == ""
-    assert_bound_once_and_never_as_nobody(api)
+    assert_gets_ready_and_binds_once(served, api)
 
 
 @pytest.mark.slow
@@ -229,9 +231,7 @@ def test_a_403_for_system_anonymous_renews_the_credentials(
     until_run(plugin, 3)
     served.until_conditions_say(NOT_ACCEPTED)
     plugin.gives("next")
-    served.until_ready()
-    assert served.bind() == ""
-    assert_bound_once_and_never_as_nobody(api)
+    assert_gets_ready_and_binds_once(served, api)
     assert_no_hint_to_grant(served.log())
 
 

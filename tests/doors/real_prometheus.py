@@ -1,7 +1,6 @@
 """Runs the Prometheus and node exporters of Debian's packages on loopback."""
 
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
+from tests.doors.sockets import free_port
 
 PROMETHEUS = "prometheus"
 NODE_EXPORTER = "prometheus-node-exporter"
@@ -61,13 +61,6 @@ def prometheus(targets: dict[str, str], directory: Path, port: int) -> Iterator[
     with _running(command, directory / "log"):
         _answers(f"{address}/-/ready")
         yield address
-
-
-def free_port() -> int:
-    """Return a port that is free now."""
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        port: int = held.getsockname()[1]
-    return port
 
 
 @contextmanager

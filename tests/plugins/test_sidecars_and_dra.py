@@ -208,7 +208,7 @@ BINDS_ALONE = {
 def test_the_guard_looks_at_an_ignored_resource_as_the_kubelet_does(
     status: str | None, lacks: str, sections: Mapping[str, Any]
 ) -> None:
-    """It leaves out only what the node does not list, and knows no ignored resources.
+    """The guard leaves out only what the node does not list, and knows no ignored resources.
 
     Source: kubernetes v1.37 pkg/kubelet/lifecycle/predicate.go removeMissingExtendedResources
     """

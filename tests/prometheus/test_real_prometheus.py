@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from tests.doors import real_prometheus
 from tests.doors.prometheus import handle_with_metrics
-from tests.doors.real_prometheus import DEVICE, free_port, node_exporter, prometheus
+from tests.doors.real_prometheus import DEVICE, node_exporter, prometheus
+from tests.doors.sockets import free_port
 from tests.doors.wire import Wire, pod
 
 from kubextend.plugins import NetworkTraffic

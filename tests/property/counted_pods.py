@@ -116,7 +116,7 @@ class OnNode:
 
 
 class InZone:
-    """So many pods of an app in a zone; PreFilter counts them, as plugins in Go do."""
+    """Keeps the pods of an app in a zone to a range; PreFilter counts them, as plugins in Go do."""
 
     name = "InZone"
     needs_pods = True
