@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.doors.clocks import until
 from tests.doors.extender import Extender, in_memory, memory_warning, pod, request, skip
 from tests.doors.sockets import Line, posted
 
@@ -202,4 +203,6 @@ async def test_memory_of_a_large_body_is_kept_for_the_next_and_goes_back_when_no
         await skip(15)
         kept = resident_bytes() - before
         await skip(15)
-        assert kept > 80 * MIB > 2 * (resident_bytes() - before)
+        # A thread gives the memory back.
+        await until(lambda: 2 * (resident_bytes() - before) < 80 * MIB)
+        assert kept > 80 * MIB
