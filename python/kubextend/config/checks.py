@@ -170,9 +170,9 @@ class _Checks:
         decisions = self._config.server.decisions
         at: Location = ("server", "decisions")
         names, token_file = decisions.allowed_names, decisions.token_file
-        if (names or token_file) and not decisions.max_bytes:
-            hint = "set maxBytes, or leave out allowedNames and tokenFile"
-            self._complain((*at, "maxBytes"), "records nothing that anybody could read", 0, hint)
+        if (names or token_file) and not decisions.max_pods:
+            hint = "set maxPods, or leave out allowedNames and tokenFile"
+            self._complain((*at, "maxPods"), "records nothing that anybody could read", 0, hint)
         if decisions.page and not names and not token_file:
             hint = "set allowedNames to names of client certificates, or tokenFile, or both"
             self._complain((*at, "page"), "shows nothing, as nobody may read decisions", True, hint)

@@ -224,8 +224,8 @@ class WaitingPods(_Model):
 class Decisions(_Model):
     """The record of what the verbs decided about each pod, and who may read it over HTTP."""
 
-    max_bytes: Annotated[int, Field(ge=0)] = 64 << 20
-    """Bytes of memory for the records of all pods. 0 turns the record off."""
+    max_pods: Annotated[int, Field(ge=0)] = 4096
+    """The most pods that have a record. 0 turns the record off."""
     allowed_names: tuple[str, ...] = ()
     """Common names or DNS names of the client certificates whose owners may read."""
     token_file: _FilePath = None

@@ -203,7 +203,7 @@ class BindVerb:
                 request.call.done = True
         self._count(request, answer)
         if request.call is not None:
-            self._record_end(args.pod_uid, request.call, run, answer)
+            self._record_end(request.call, run, answer)
         if answer.result != "ok":
             self._context.memory.places.forget(args.pod_uid)
             await self._wait_to_refuse(request)
@@ -224,16 +224,14 @@ class BindVerb:
         """Record that a bind has begun: people ask why a pod is not bound while Permit holds it."""
         decisions = self._context.memory.decisions
         if decisions.records:
-            request.call = VerbCall(self.name)
-            request.call.node, request.call.done = request.args.node, False
-            # What is true if this request is cancelled.
-            request.call.error = _GIVEN_UP
+            # The Error is true if this request is cancelled.
+            request.call = VerbCall(self.name, _GIVEN_UP, node=request.args.node, done=False)
             decisions.add(pod, request.call)
 
-    def _record_end(self, uid: str, call: VerbCall, run: Run, answer: Answer) -> None:
+    def _record_end(self, call: VerbCall, run: Run, answer: Answer) -> None:
         call.timed(run)
         call.error = short(orjson.loads(bytes(answer.body))["Error"])
-        self._context.memory.decisions.bind_ended(uid, call)
+        self._context.memory.decisions.ended(call)
 
     async def _wait_to_refuse(self, request: _Request) -> None:
         """Wait until kube-scheduler may be told that the pod is not bound.

@@ -67,7 +67,7 @@ def memory_of(
 
     Args:
         config: a loaded and checked configuration, with the HTTP timeout, the parts of nodes to
-            keep, and the most bytes of recorded decisions.
+            keep, and the most pods with recorded decisions.
         ports: has the activator, which makes kube-scheduler try pods again.
         metrics: counts the calls of plugins, and the pods that are to be tried again.
         waiting_pods: the pods that Permit holds.
@@ -85,7 +85,7 @@ def memory_of(
     return replace(
         memory,
         request_store=core.RequestStore(**config.kept_parts),
-        decisions=Decisions(config.server.decisions.max_bytes),
+        decisions=Decisions(config.server.decisions.max_pods),
     )
 
 

@@ -12,7 +12,7 @@ from kubextend.profile import FilterOutcome, Profile, always
 from kubextend.profile.plugin_failures import sentence
 from kubextend.profile.run_in_progress import AbandonedError
 from kubextend.verbs.answer import REJECTS_ALL, Answer, Body, filter_error
-from kubextend.verbs.decision_records import VerbCall, Verdicts, kept_nodes
+from kubextend.verbs.decision_records import VerbCall, Verdicts
 from kubextend.verbs.group_places import fit_member, is_member
 from kubextend.verbs.request_metrics import ATTEMPTS, NODES
 from kubextend.verbs.stable_reasons import Entry, entries_of
@@ -157,10 +157,8 @@ class FilterVerb(QuickVerb[FilterRequest]):
             # A full-mode request brings its own nodes, and they never change.
             before = request.changes if args.names_mode else None
             told = entries = self._unplaced.reject(attempt, profile, nodes, entries, before)
-        if self._decisions.records and self._decisions.has_turn(self.name, urgent=bool(told)):
-            kept = kept_nodes(nodes, names_mode=args.names_mode)
-            verdicts = Verdicts(kept, unknown, outcome.rejections, told)
-            self._decisions.add(attempt.pod, VerbCall(self.name, verdicts))
+        verdicts = Verdicts(nodes, args.names_mode, unknown, outcome.rejections, told)
+        self._decisions.add(attempt.pod, VerbCall(self.name), verdicts)
         # Where a node is left, kube-scheduler reads no reasons, unless a later extender rejects it.
         lean = fits and self._context.settings.last_filter
         return Answer(args.filter_answer(entries, self._context.memory.pool, told=not lean))
@@ -198,10 +196,9 @@ class FilterVerb(QuickVerb[FilterRequest]):
         """Return the rejection of every node for a pod of an unknown scheduler, and record it."""
         every = nodes.everything()
         entries = [(every, why, True)]
-        if self._decisions.records and self._decisions.has_turn(self.name, urgent=True):
-            kept = kept_nodes(nodes, names_mode=args.names_mode)
-            verdicts = Verdicts(kept, None, [Rejection(every, Status.unresolvable(why))], entries)
-            self._decisions.add(pod, VerbCall(self.name, verdicts))
+        rejections = [Rejection(every, Status.unresolvable(why))]
+        verdicts = Verdicts(nodes, args.names_mode, None, rejections, entries)
+        self._decisions.add(pod, VerbCall(self.name), verdicts)
         return Answer(args.filter_answer(entries, self._context.memory.pool), "unknown_scheduler")
 
     def _count(self, profile: Profile, result: str) -> None:

@@ -9,7 +9,7 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.profile import Profile
 from kubextend.profile.run_in_progress import PluginCall
 from kubextend.verbs.answer import NO_SCORES, Answer, Body
-from kubextend.verbs.decision_records import VerbCall, Verdicts, kept_nodes, kept_scores
+from kubextend.verbs.decision_records import VerbCall, Verdicts
 from kubextend.verbs.request_metrics import NODES
 from kubextend.verbs.scoring import score_nodes
 from kubextend.verbs.verb_interface import QuickVerb
@@ -71,11 +71,8 @@ class PrioritizeVerb(QuickVerb[core.ExtenderArgs]):
             self._context.failures.left_out(error)
 
         scored, failed = score_nodes(profile, state, args.pod, args.nodes, leave_out)
-        if self._decisions.records and self._decisions.has_turn(self.name):
-            kept = kept_nodes(args.nodes, names_mode=args.names_mode)
-            call = VerbCall(self.name, Verdicts(kept, scores=kept_scores(scored)))
-            call.left_out = left_out
-            self._decisions.add(args.pod, call)
+        verdicts = Verdicts(args.nodes, args.names_mode, scores=scored)
+        self._decisions.add(args.pod, VerbCall(self.name, left_out=left_out), verdicts)
         if not scored:
             return NO_SCORES if failed else _NOTHING_TO_ADD
         parts = [(each.scores, each.weight) for each in scored]

@@ -80,7 +80,6 @@ class Verbs:
         self._places.forget_old()
         self.unplaced.wake_due()
         self.unplaced.activate(self._unschedulable_before())
-        self.decisions.settle_old()
 
     def forget(self, uid: str) -> None:
         """Forget a pod that is bound or gone; any thread may call, never waits."""

@@ -1,9 +1,9 @@
-//! The Python functions `normalize`, `checked_scores`, `narrowed` and `weigh`.
+//! The Python functions `normalize`, `checked_scores`, `weigh` and `highest`.
 
 use kubextend_core::score;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyMemoryView};
+use pyo3::types::PyList;
 
 use crate::int64::{self, Int64s};
 
@@ -41,18 +41,36 @@ pub(crate) fn weigh<'py>(
             return Err(PyValueError::new_err(message));
         }
     };
-    let parts = parts
-        .iter()
-        .map(|(scores, weight)| Ok((int64::from_python(scores)?, *weight)))
-        .collect::<PyResult<Vec<_>>>()?;
-    let Some(len) = parts.first().map(|(scores, _)| scores.len()) else {
+    let parts = read_parts(&parts)?;
+    let Some((first, _)) = parts.first() else {
         return Err(PyValueError::new_err("no scores to weigh"));
     };
-    if parts.iter().any(|(scores, _)| scores.len() != len) {
+    int64::view_with(py, first.len(), |weighed| weigh(&slices(&parts), weighed))
+}
+
+#[pyfunction]
+pub(crate) fn highest(parts: Vec<(Bound<'_, PyAny>, i64)>, most: usize) -> PyResult<Vec<usize>> {
+    Ok(score::highest(&slices(&read_parts(&parts)?), most))
+}
+
+/// Reads the scores and the weight of each plugin; all plugins have to score equally many nodes.
+fn read_parts<'py>(parts: &[(Bound<'py, PyAny>, i64)]) -> PyResult<Vec<(Int64s<'py>, i64)>> {
+    let read = |(scores, weight): &(_, i64)| Ok((int64::from_python(scores)?, *weight));
+    let parts = parts.iter().map(read).collect::<PyResult<Vec<_>>>()?;
+    if parts
+        .iter()
+        .any(|(scores, _)| scores.len() != parts[0].0.len())
+    {
         return Err(PyValueError::new_err("parts of unequal length"));
     }
-    let slices: Vec<(&[i64], i64)> = parts.iter().map(|(s, weight)| (&**s, *weight)).collect();
-    int64::view_with(py, len, |weighed| weigh(&slices, weighed))
+    Ok(parts)
+}
+
+fn slices<'a>(parts: &'a [(Int64s<'_>, i64)]) -> Vec<(&'a [i64], i64)> {
+    parts
+        .iter()
+        .map(|(scores, weight)| (&**scores, *weight))
+        .collect()
 }
 
 #[pyfunction]
@@ -75,30 +93,4 @@ pub(crate) fn checked_scores<'py>(
         Int64s::Shared(_) => Ok(scores.clone()),
         Int64s::Copied(values) => int64::view(py, &values),
     }
-}
-
-#[pyfunction]
-pub(crate) fn narrowed<'py>(
-    py: Python<'py>,
-    scores: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
-    // A list takes longer to read than its memory is worth.
-    if !scores.is_instance_of::<PyMemoryView>() {
-        return Ok(scores.clone());
-    }
-    // NormalizeScore may take raw scores that are no integers.
-    let Ok(values) = int64::from_python(scores) else {
-        return Ok(scores.clone());
-    };
-    let bits = values.iter().fold(0, |bits, score| bits | score);
-    if u8::try_from(bits).is_err() {
-        return Ok(scores.clone());
-    }
-    let narrow = PyBytes::new_with(py, values.len(), |narrow| {
-        for (byte, score) in narrow.iter_mut().zip(values.iter()) {
-            *byte = score.to_le_bytes()[0];
-        }
-        Ok(())
-    })?;
-    Ok(narrow.into_any())
 }
