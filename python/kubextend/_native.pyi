@@ -1325,10 +1325,8 @@ def weigh(
     Raises: ValueError: the lists of scores have different lengths, or ``parts`` is empty.
     """
 
-def highest(parts: Sequence[tuple[_Scores, int]], most: int) -> list[int]:
-    """Return the positions of the ``most`` nodes with the highest weighted sums, the best first.
+def highest(scores: _Scores, most: int) -> list[int]:
+    """Return the positions of the ``most`` highest scores, the highest first.
 
-    Of equal sums, the first node comes first. ``parts`` is that of ``weigh``, and may be empty.
-
-    Raises: ValueError: the lists of scores have different lengths.
+    Of equal scores, the first comes first.
     """

@@ -159,11 +159,12 @@ class VerbCall:
     def summarize(self, nodes: core.Nodes, verdicts: Verdicts) -> None:
         """Note counts of nodes by plugin and reason, and the best nodes with their scores."""
         found = [(each, count) for each in verdicts.rejected() if (count := each.nodes.count())]
-        told = Counter[str]()
+        told: Counter[str] = Counter()
         for mask, text, _ in verdicts.told:
             told[short(text)] += mask.count()
-        parts = [(each.scores, each.weight) for each in verdicts.scores]
-        best = core.highest(parts, _MOST_NAMED_NODES)
+        # ``weigh`` divides by ten and rounds.
+        parts = [(each.scores, 10 * each.weight) for each in verdicts.scores]
+        best = core.highest(core.weigh(parts), _MOST_NAMED_NODES) if parts else []
         self.asked, self.passed = len(nodes), len(nodes) - sum(count for _, count in found)
         summary = {
             "nodes": self.asked,
@@ -264,7 +265,7 @@ class Decisions:
         # By whether the pod fits nowhere: the records that have nodes, in the same order.
         self._recent: dict[bool, dict[str, PodDecisions]] = {True: {}, False: {}}
         self._durations: dict[PluginCall, deque[float]] = {}
-        self._failures = Counter[PluginCall]()
+        self._failures: Counter[PluginCall] = Counter()
 
     def add(self, pod: core.Pod, call: VerbCall, verdicts: Verdicts | None = None) -> None:
         """Record a call of a verb about a pod; the call's run is the current one.
@@ -315,7 +316,8 @@ class Decisions:
             for plugin, seconds in call.plugins.items():
                 durations = self._durations.setdefault(plugin, deque(maxlen=_MOST_DURATIONS))
                 durations.append(seconds)
-            self._failures.update((*failed, *call.left_out))
+            for plugin in (*failed, *call.left_out):
+                self._failures[plugin] += 1
 
     def find(self, uid: str = "", namespace: str = "", name: str = "") -> PodDecisions | None:
         """Return the record of a pod by UID, or by namespace and name; None without a record.

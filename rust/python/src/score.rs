@@ -41,36 +41,18 @@ pub(crate) fn weigh<'py>(
             return Err(PyValueError::new_err(message));
         }
     };
-    let parts = read_parts(&parts)?;
-    let Some((first, _)) = parts.first() else {
+    let parts = parts
+        .iter()
+        .map(|(scores, weight)| Ok((int64::from_python(scores)?, *weight)))
+        .collect::<PyResult<Vec<_>>>()?;
+    let Some(len) = parts.first().map(|(scores, _)| scores.len()) else {
         return Err(PyValueError::new_err("no scores to weigh"));
     };
-    int64::view_with(py, first.len(), |weighed| weigh(&slices(&parts), weighed))
-}
-
-#[pyfunction]
-pub(crate) fn highest(parts: Vec<(Bound<'_, PyAny>, i64)>, most: usize) -> PyResult<Vec<usize>> {
-    Ok(score::highest(&slices(&read_parts(&parts)?), most))
-}
-
-/// Reads the scores and the weight of each plugin; all plugins have to score equally many nodes.
-fn read_parts<'py>(parts: &[(Bound<'py, PyAny>, i64)]) -> PyResult<Vec<(Int64s<'py>, i64)>> {
-    let read = |(scores, weight): &(_, i64)| Ok((int64::from_python(scores)?, *weight));
-    let parts = parts.iter().map(read).collect::<PyResult<Vec<_>>>()?;
-    if parts
-        .iter()
-        .any(|(scores, _)| scores.len() != parts[0].0.len())
-    {
+    if parts.iter().any(|(scores, _)| scores.len() != len) {
         return Err(PyValueError::new_err("parts of unequal length"));
     }
-    Ok(parts)
-}
-
-fn slices<'a>(parts: &'a [(Int64s<'_>, i64)]) -> Vec<(&'a [i64], i64)> {
-    parts
-        .iter()
-        .map(|(scores, weight)| (&**scores, *weight))
-        .collect()
+    let slices: Vec<(&[i64], i64)> = parts.iter().map(|(s, weight)| (&**s, *weight)).collect();
+    int64::view_with(py, len, |weighed| weigh(&slices, weighed))
 }
 
 #[pyfunction]
@@ -93,4 +75,9 @@ pub(crate) fn checked_scores<'py>(
         Int64s::Shared(_) => Ok(scores.clone()),
         Int64s::Copied(values) => int64::view(py, &values),
     }
+}
+
+#[pyfunction]
+pub(crate) fn highest(scores: &Bound<'_, PyAny>, most: usize) -> PyResult<Vec<usize>> {
+    Ok(score::highest(&int64::from_python(scores)?, most))
 }

@@ -1,32 +1,27 @@
-//! Finds the nodes with the highest weighted scores.
+//! Finds the highest scores.
 
-/// Returns the positions of the `most` nodes with the highest weighted sums of scores, the best
-/// first; of equal sums, the first node comes first.
-///
-/// Each part is `(scores, weight)`; where a part is shorter, its missing scores are 0. A sum beyond
-/// 128 bits counts as the nearest that fits.
+/// Returns the positions of the `most` highest scores, the highest first; of equal scores, the first
+/// comes first.
 ///
 /// ```
 /// use kubextend_core::score::highest;
 ///
-/// assert_eq!(highest(&[(&[7, 9, 9, 1], 1), (&[0, 0, 0, 5], 2)], 3), [3, 1, 2]);
+/// assert_eq!(highest(&[7, 9, 9, 1], 3), [1, 2, 0]);
 /// ```
-pub fn highest(parts: &[(&[i64], i64)], most: usize) -> Vec<usize> {
-    let nodes = parts.iter().map(|(scores, _)| scores.len()).max();
-    let mut best: Vec<(i128, usize)> = Vec::with_capacity(most + 1);
-    for node in 0..nodes.unwrap_or(0) {
-        let sum = parts.iter().fold(0_i128, |sum, (scores, weight)| {
-            let score = scores.get(node).copied().unwrap_or(0);
-            sum.saturating_add(i128::from(score) * i128::from(*weight))
-        });
-        if best.len() == most && best.last().is_none_or(|&(least, _)| sum <= least) {
+pub fn highest(scores: &[i64], most: usize) -> Vec<usize> {
+    let mut best: Vec<(i64, usize)> = Vec::with_capacity(most + 1);
+    let mut least = (most == 0).then_some(i64::MAX);
+    for (at, &score) in scores.iter().enumerate() {
+        // Few scores are among the highest so far.
+        if least.is_some_and(|least| score <= least) {
             continue;
         }
-        let place = best.partition_point(|&(other, _)| other >= sum);
-        best.insert(place, (sum, node));
+        let place = best.partition_point(|&(other, _)| other >= score);
+        best.insert(place, (score, at));
         best.truncate(most);
+        least = best.get(most - 1).map(|&(score, _)| score);
     }
-    best.into_iter().map(|(_, node)| node).collect()
+    best.into_iter().map(|(_, at)| at).collect()
 }
 
 #[cfg(test)]
@@ -35,24 +30,16 @@ mod tests {
 
     use super::highest;
 
-    #[test]
-    fn without_scores_or_places_there_is_no_best_node() {
-        assert!(highest(&[], 5).is_empty());
-        assert!(highest(&[(&[1, 2], 1)], 0).is_empty());
-    }
-
     proptest! {
         #[test]
-        fn the_best_nodes_come_in_the_order_of_their_sums(
-            scores in prop::collection::vec((0..=3_i64, -2..=3_i64), 0..20),
-            weight in -1..=3_i64,
+        fn the_highest_come_in_the_order_of_a_stable_sort(
+            scores in prop::collection::vec(-3..=3_i64, 0..20),
             most in 0..7_usize,
         ) {
-            let (first, second): (Vec<i64>, Vec<i64>) = scores.iter().copied().unzip();
             let mut order: Vec<usize> = (0..scores.len()).collect();
-            order.sort_by_key(|&node| -(first[node] * weight + second[node]));
+            order.sort_by_key(|&at| -scores[at]);
             order.truncate(most);
-            prop_assert_eq!(highest(&[(&first, weight), (&second, 1)], most), order);
+            prop_assert_eq!(highest(&scores, most), order);
         }
     }
 }

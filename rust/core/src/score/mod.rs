@@ -1,5 +1,5 @@
 //! Normalises the scores of one plugin, adds the weighted scores of several plugins, and finds the
-//! best nodes.
+//! highest.
 //!
 //! All arithmetic is on integers. Scores of plugins are usually small; small scores are computed
 //! without division and several at a time, large scores as in Go or with 128 bits.
