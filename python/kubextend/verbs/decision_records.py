@@ -21,7 +21,7 @@ import orjson
 from kubextend import core
 from kubextend.config import VerbName
 from kubextend.errors import PluginError
-from kubextend.framework.plugin import Rejection
+from kubextend.framework.plugin import Rejection, Scores
 from kubextend.framework.status import Code, Status
 from kubextend.logs import shortened
 from kubextend.profile import PluginScores
@@ -84,24 +84,27 @@ class Verdicts(NamedTuple):
 
     def scored(self, row: int) -> dict[str, object]:
         """Return the scores of the node in a row by plugin, and their total, as JSON."""
-        scores = {each.plugin: _score(each, row) for each in self.scores}
-        return {"total": sum(each["weighted"] for each in scores.values()), "scores": scores}
+        scores, total = {}, 0
+        for plugin, weight, final, raw in self.scores:
+            score = final[row]
+            given = score if raw is final else _raw_score(raw, row, score)
+            scores[plugin] = {"raw": given, "normalized": score, "weighted": weight * score}
+            total += weight * score
+        return {"total": total, "scores": scores}
 
 
-def _score(scores: PluginScores, row: int) -> dict[str, int]:
-    """Return the raw, normalised and weighted score of one node.
+def _raw_score(raw: Scores, row: int, normalized: int) -> int:
+    """Return the score of one node before NormalizeScore.
 
     A plugin may have changed its list of raw scores since, so that the raw score is missing; or a
     plugin's NormalizeScore took a raw score that is no integer of 64 bits. Then the raw score
     counts as the normalised one.
     """
-    score = scores.scores[row]
     try:
-        raw = int(scores.raw[row])
+        given = int(raw[row])
     except (LookupError, TypeError, ValueError, ArithmeticError):
-        raw = score
-    raw = raw if raw.bit_length() <= _MOST_BITS else score
-    return {"raw": raw, "normalized": score, "weighted": scores.weight * score}
+        return normalized
+    return given if given.bit_length() <= _MOST_BITS else normalized
 
 
 @dataclass(slots=True, eq=False)
@@ -351,5 +354,4 @@ class Decisions:
 
     def failures(self) -> dict[PluginCall, int]:
         """Return how often each plugin failed at each extension point since the start."""
-        with self._lock:
-            return dict(self._failures)
+        return dict(self._failures)
