@@ -321,32 +321,3 @@ def test_a_node_whose_pods_keep_changing_is_given_to_nobody() -> None:
     assert said.json["FailedNodes"] == {"n0": "the pods on the chosen node kept changing"}
     assert scheduler.bind("lone", "n0") == "the pods on the node kept changing"
     assert scheduler.wire.assumed() == {}
-
-
-@pytest.mark.parametrize(
-    ("what", "offered"),
-    [
-        ("no member has it", ["n0"]),
-        # kubextend waits half a second for the binds of the group.
-        pytest.param("its group's pass fails", ["n0"], marks=pytest.mark.slow),
-        ("its member is bound", []),
-        ("no room", []),
-        ("no time", []),
-    ],
-)
-def test_a_pod_is_evicted_for_the_node_of_a_member_only_if_the_member_is_not_bound(
-    what: str, offered: list[str]
-) -> None:
-    settings = {"extender.httpTimeout": "1900ms"} if what == "no time" else {}
-    scheduler = Scheduler(room := Room({"n0": 2}), nodes=["n0", "n1"], settings=settings)
-    scheduler.create(["victim", "preempts"], group="")
-    scheduler.show_bound("victim", "n0")
-    scheduler.create(["m0"])
-    assert scheduler.filter("m0", ["n0"]) == ["n0"]
-    if what == "no member has it":
-        scheduler.delete("m0")
-    if what == "its member is bound":
-        assert scheduler.bind("m0", "n0") == ""
-    room.places = {"n0": 0 if what == "no room" else 1}
-    said = scheduler.wire.preempt(scheduler.pods["preempts"], {"n0": ["uid-of-victim"]})
-    assert list(said.victims) == offered

@@ -35,13 +35,11 @@ class FilterRequest(NamedTuple):
     Attributes:
         args: the request.
         pod: the pod of the request: one object for all runs, so that it stands for the request.
-        nominated_alone: whether the request is about the pod's nominated node and no other.
         changes: how often watched nodes had changed before the request was parsed.
     """
 
     args: core.ExtenderArgs
     pod: core.Pod | None
-    nominated_alone: bool
     changes: int
 
 
@@ -62,9 +60,7 @@ class FilterVerb(QuickVerb[FilterRequest]):
         """
         changes = self._unplaced.changes
         args = self._context.stores.read_args(body)
-        pod, nodes = args.pod, args.nodes
-        alone = pod is not None and nodes is not None and self._unplaced.asks_alone(pod, nodes)
-        return FilterRequest(args, pod, alone, changes)
+        return FilterRequest(args, args.pod, changes)
 
     def dispensable(self, request: FilterRequest) -> frozenset[str]:
         """Return the names of the plugins whose failurePolicy is Ignore in the pod's profile."""
@@ -75,8 +71,6 @@ class FilterVerb(QuickVerb[FilterRequest]):
         """Return an Error, or, if kube-scheduler ignores Errors, a rejection of every node."""
         if request is not None and request.pod is not None:
             self._decisions.add(request.pod, VerbCall(self.name, error=why))
-            if request.nominated_alone and self._context.profiles.for_pod(request.pod) is not None:
-                self._unplaced.leave_nominated(request.pod)
         if request is not None and request.args.nodes is not None:
             return self._failed(why, request.args, request.args.nodes)
         return REJECTS_ALL if self._context.settings.ignorable else filter_error(why)
@@ -97,7 +91,7 @@ class FilterVerb(QuickVerb[FilterRequest]):
         if why_not:
             self._decisions.add(pod, VerbCall(self.name, error=why_not))
             return filter_error(why_not)
-        attempt = self._unplaced.begin(pod, nominated_alone=request.nominated_alone)
+        attempt = self._unplaced.begin(pod)
         left_out = self._context.failures.left_out
         # Only nodes with nominated pods take a second run, and only where filters count pods.
         goes_on = self._context.half_time() if profile.counts_pods else always
@@ -117,7 +111,7 @@ class FilterVerb(QuickVerb[FilterRequest]):
                 state.pods_seen = None
             return self._decided(profile, request, attempt, args.nodes, outcome)
         except BaseException as error:
-            self._unplaced.drop(attempt, abandoned=isinstance(error, AbandonedError))
+            self._unplaced.drop(attempt)
             if isinstance(error, KeyboardInterrupt | AbandonedError):
                 raise
             self._count(profile, "error")
@@ -146,7 +140,8 @@ class FilterVerb(QuickVerb[FilterRequest]):
             self._unplaced.drop(attempt)
             self._decisions.add(attempt.pod, VerbCall(self.name, error=_NOT_SEEN_YET))
             return filter_error(_NOT_SEEN_YET)
-        if len(nodes) and not outcome.kept.any() and not attempt.nominated_alone:
+        alone = nodes.names == [attempt.pod.nominated_node_name]
+        if len(nodes) and not outcome.kept.any() and not alone:
             self._post_filter(profile, attempt, outcome)
         entries = entries_of(unknown, outcome.rejections)
         self._count(profile, "feasible" if fits else "unschedulable")
@@ -156,7 +151,8 @@ class FilterVerb(QuickVerb[FilterRequest]):
         else:
             # A full-mode request brings its own nodes, and they never change.
             before = request.changes if args.names_mode else None
-            told = entries = self._unplaced.reject(attempt, profile, nodes, entries, before)
+            self._unplaced.reject(attempt, profile, nodes, before)
+            told = entries
         verdicts = Verdicts(nodes, args.names_mode, unknown, outcome.rejections, told)
         self._decisions.add(attempt.pod, VerbCall(self.name), verdicts)
         # Where a node is left, kube-scheduler reads no reasons, unless a later extender rejects it.

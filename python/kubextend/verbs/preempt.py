@@ -10,7 +10,6 @@ victims. With ``preemptGroups``, preempt abstains if each candidate passes, and 
 on with its own candidates and their whole groups.
 """
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -24,7 +23,6 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.profile import Profile
 from kubextend.profile.plugin_failures import sentence
 from kubextend.verbs.answer import ABSTAINS, NO_VICTIMS, Answer, Body
-from kubextend.verbs.context import Context
 from kubextend.verbs.decision_records import VerbCall
 from kubextend.verbs.filter_outside_request import GoesOn
 from kubextend.verbs.request_metrics import NODES
@@ -52,16 +50,10 @@ class PreemptVerb(QuickVerb[core.PreemptionArgs]):
     # With preemptGroups, kube-scheduler ignores a status, and evicts pods that nobody has judged.
     answers_refusals: ClassVar[bool] = True
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        # The wait is within the half of the timeout in which candidates are judged.
-        self._longest_wait_s = context.settings.http_timeout_s / 4
-
     @property
     def on_thread(self) -> bool:
-        """Whether filtering runs Python code, or may wait for pod groups, in any profile."""
-        profiles = self._context.profiles
-        return profiles.filter_in_python or profiles.count_pods
+        """Whether filtering runs Python code in any profile."""
+        return self._context.profiles.filter_in_python
 
     def read(self, body: Body) -> core.PreemptionArgs:
         """Read the ExtenderPreemptionArgs of a request.
@@ -113,27 +105,9 @@ class PreemptVerb(QuickVerb[core.PreemptionArgs]):
     def _offer(self, profile: Profile, args: core.PreemptionArgs, pod: core.Pod) -> Answer:
         """Return the answer with the candidates that the filters accept once the victims are gone.
 
-        Nobody knows yet whether the members of some pod groups get the nodes that filter chose for
-        them. If these nodes are missing, and nothing else can be offered, preempt waits until
-        kubextend knows, for half a second at most: kube-scheduler would not try the pod again, as
-        no event says that the members do not get the nodes.
-
         Raises: PluginError: a filter failed.
         """
-        # A node that a pod is evicted for may have been chosen for a member of a pod group already.
-        places = self._context.memory.places
-        goes_on = self._context.half_time()
-        undecided = places.undecided(pod)
-        found = self._passing(profile, args, pod, goes_on)
-        # A pass may end before the places are read, or get its first place after.
-        undecided |= places.undecided(pod)
-        if undecided and found is not None and not found.any():
-            left_s = places.left_s(undecided)
-            without, _ = _judged(profile, args, pod, profile.pods())
-            if left_s <= self._longest_wait_s and self._nameable(args, without).any():
-                time.sleep(left_s)
-                places.decide(undecided)
-                found = self._passing(profile, args, pod, goes_on)
+        found = self._passing(profile, args, pod, self._context.half_time())
         return ABSTAINS if found is None else Answer(args.result(found))
 
     def _passing(
@@ -149,7 +123,7 @@ class PreemptVerb(QuickVerb[core.PreemptionArgs]):
 
         Raises: PluginError: a filter failed.
         """
-        pods = self._context.memory.places.pods_with_places(pod, profile.pods)
+        pods = profile.pods()
         passing, across_nodes = _judged(profile, args, pod, pods)
         alone = _Alone(profile, pod, pods, self._context.stores.read_preemption_args, goes_on)
         if across_nodes and len(args.nodes) > 1:

@@ -85,6 +85,7 @@ class Verbs:
         """Forget a pod that is bound or gone; any thread may call, never waits."""
         self._places.forget(uid)
         self.unplaced.forget(uid)
+        self.throttle.forget(uid)
 
     def pod_deleted(self, uid: str) -> None:
         """End a deleted pod's wait in Permit, and forget the pod. Any thread may call; never waits.
