@@ -32,7 +32,6 @@ REACHES: Final = {
     "_LONGEST_CALL_S": "a test of a method that hangs would last a minute",
     "_AFTER_CLEANUP": _PROMISED,
     "_AFTER_PLUGINS": _PROMISED,
-    "_FIRST_TRY_SHARE": _PROMISED,
     "_LONGEST_PERMIT_HOLD_S": _PROMISED,
     "_PERMIT_HOLD_S": _PROMISED,
     "_SHARE": _PROMISED,

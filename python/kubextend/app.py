@@ -49,9 +49,9 @@ from kubextend.server import (
     waiting_pod_routes,
 )
 from kubextend.verbs import Verbs
-from kubextend.verbs.build_verbs import build_verbs, memory_of, waiting_pods_of
+from kubextend.verbs.build_verbs import build_verbs, waiting_pods_of
+from kubextend.verbs.context import NODE_STORE
 from kubextend.verbs.filter_outside_request import looking_again
-from kubextend.verbs.kept_between_calls import NODE_STORE
 from kubextend.verbs.readiness import (
     INFORMERS_SYNCED,
     NODES_LISTED,
@@ -432,10 +432,9 @@ def build(config: ExtenderConfiguration, ports: ClusterPorts | None = None) -> A
         ports = NO_CLUSTER if side is None else side.ports(workers.wait_for)
     else:
         ports = replace(ports, in_thread=workers.wait_for)
-    # No request counts memory that waits for the next one, so that it has a limit of its own.
-    pool = core.BodyPool(max_idle_bytes=config.server.max_in_flight_bytes // 2)
-    memory = replace(memory_of(config, ports, metrics, waiting_pods=waiting_pods), pool=pool)
-    verbs = build_verbs(config, ports, memory=memory, metrics=metrics, not_started=not_started)
+    verbs = build_verbs(
+        config, ports, metrics=metrics, waiting_pods=waiting_pods, not_started=not_started
+    )
     starts = PluginStarts(
         verbs.profiles.plugins,
         verbs.limits,
@@ -453,7 +452,7 @@ def build(config: ExtenderConfiguration, ports: ClusterPorts | None = None) -> A
 
     def let_go() -> None:
         waiting_pods.close("kubextend is shutting down")
-        memory.throttle.close()
+        verbs.throttle.close()
         if side is not None and side.leader is not None:
             side.leader.resign()
 

@@ -316,17 +316,12 @@ class _Checks:
                 message = "duplicate extender managed resource name"
                 self._complain(where, message, resource.name)
         names = [resource.name for resource in resources]
-        verbs = set(self._config.verbs)
-        for other, apart, is_there in (
-            ("preemptGroups", "preempt is then", self._config.extender.preempt_groups),
-            ("bind", "bind is", "bind" in verbs and verbs != {"bind"}),
-        ):
-            if names and is_there:
-                message = (
-                    f"cannot be told to kube-scheduler together with {other}: {apart} an extender "
-                    "entry of its own, and no two entries may name the same resource"
-                )
-                self._complain(at, message, names, "leave one of them out")
+        if names and "bind" in self._config.verbs and len(self._config.verbs) > 1:
+            message = (
+                "cannot be told to kube-scheduler together with bind: bind is an extender entry of "
+                "its own, and no two entries may name the same resource"
+            )
+            self._complain(at, message, names, "leave one of them out")
 
     def queue(self) -> None:
         config = self._config

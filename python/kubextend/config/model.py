@@ -66,9 +66,6 @@ VerbName = Literal["filter", "preempt", "prioritize", "bind"]
 # How much longer bind's timeout is than permitMaxWait: the bind request is open while Permit waits.
 # kube-scheduler schedules other pods meanwhile.
 _BEYOND_PERMIT: Final = Duration.parse("1m")
-# How much longer preempt's timeout is than httpTimeout, before which kubextend answers: where
-# kube-scheduler gives up preempt, it evicts pods without kubextend's verdict.
-_BEYOND_PREEMPT: Final = Duration.parse("5s")
 
 _HOST_NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
 _DNS_NAME = re.compile(
@@ -372,13 +369,10 @@ class Extender(_Model):
     """Whether no entry with a `filterVerb` comes after kubextend's in kube-scheduler's `extenders`,
     in which entries with `ignorable: true` come after all others. With true, filter leaves rejected
     nodes out of its answer about a pod that fits on another node."""
-    preempt_groups: bool = False
-    """Whether a pod may take the place of a pod group that is on several nodes. With true,
-    kube-scheduler evicts pods without kubextend's filters while kubextend does not answer."""
     managed_resources: tuple[ManagedResource, ...] = ()
     """Extended resources: kube-scheduler sends only pods that request one. Empty: all pods.
-    Excludes `preemptGroups`, and that kubextend binds pods beside another verb: both need an entry
-    of their own, and kube-scheduler takes a resource in one entry only."""
+    Excludes that kubextend serves bind and another verb: bind needs an entry of its own, and
+    kube-scheduler takes a resource in one entry only."""
     tls_config: ExtenderTLSConfig = ExtenderTLSConfig()
     """How kube-scheduler checks kubextend's certificate and shows its own. Paths are on
     kube-scheduler's machine.
@@ -393,11 +387,6 @@ class Extender(_Model):
     """Number of pods that Permit plugins hold at a time; each held pod costs a connection."""
     max_held_pods_per_namespace: Annotated[int, Field(ge=1)] = 1000
     """Number of pods of one namespace that Permit plugins hold at a time."""
-
-    @property
-    def preempt_timeout(self) -> Duration:
-        """The timeout of preempt with preemptGroups: httpTimeout plus five seconds."""
-        return Duration(self.http_timeout.nanoseconds + _BEYOND_PREEMPT.nanoseconds)
 
     @property
     def bind_timeout(self) -> Duration:

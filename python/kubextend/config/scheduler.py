@@ -65,14 +65,6 @@ _PREEMPT = """\
 # preemptVerb: kube-scheduler's own dry run knows nothing of the filters here and would evict pods
 # for a place that filter then refuses.
 """
-_PREEMPT_APART = """\
-# preemptGroups: no answer can name a victim on another node than the candidate's, such as a pod
-# group with the disruptionMode all has. Where every candidate passes the filters, kubextend answers
-# such a request with status 501, and ignorable: true lets kube-scheduler go on with its own
-# candidates. It does so while kubextend is down as well. The timeout is longer than the others, as
-# a late answer is ignored too.
-# nodeCacheCapable: false brings the victims as whole pods, which say on which nodes they are.
-"""
 _WEIGHT = """\
 # weight: 1, because the weights of the plugins are already in the scores.
 """
@@ -115,7 +107,6 @@ def scheduler_configuration(
         field that the file needs.
     """
     _refuse_unreachable(config)
-    _refuse_groups(config, kube_version)
     version = SCHEDULER_API_VERSIONS[0] if kube_version is None else kube_version.api_version
     parts = [
         _HEADER_FOR_ALL if kube_version is None else _HEADER.format(kube_version),
@@ -140,7 +131,6 @@ def legacy_policy(config: ExtenderConfiguration) -> str:
         what the configuration asks for.
     """
     _refuse_unreachable(config)
-    _refuse_groups(config, KubeVersion(1, 22))
     entries: list[JsonValue] = [_legacy(entry) for entry in _entries(config)]
     policy: dict[str, JsonValue] = {"kind": "Policy", "apiVersion": "v1", "extenders": entries}
     return json.dumps(policy, indent=2) + "\n"
@@ -156,15 +146,6 @@ def _refuse_unreachable(config: ExtenderConfiguration) -> None:
     if config.url_prefix.startswith("https:"):
         _refuse_unverified(config, findings)
     if findings.issues:
-        raise ConfigError(findings.issues)
-
-
-def _refuse_groups(config: ExtenderConfiguration, version: KubeVersion | None) -> None:
-    if config.extender.preempt_groups and version is not None and not version.has_pod_groups:
-        findings = Findings()
-        message = f"kube-scheduler {version} evicts no pod group as a whole"
-        hint = "leave it out: it would let kube-scheduler evict pods while kubextend is down"
-        findings.complain(("extender", "preemptGroups"), message, value=True, hint=hint)
         raise ConfigError(findings.issues)
 
 
@@ -235,8 +216,6 @@ def _extenders(config: ExtenderConfiguration) -> str:
 def _comment(entry: Mapping[str, JsonValue], of_filter: str) -> str:
     if "bindVerb" in entry:
         return _BIND
-    if "filterVerb" not in entry and "preemptVerb" in entry:
-        return _PREEMPT + _PREEMPT_APART
     comment = _QUICK
     comment += _PREEMPT if "preemptVerb" in entry else ""
     comment += _WEIGHT if "prioritizeVerb" in entry else ""
@@ -247,28 +226,22 @@ def _comment(entry: Mapping[str, JsonValue], of_filter: str) -> str:
 def _entries(config: ExtenderConfiguration) -> list[dict[str, JsonValue]]:
     """Return the extender entries for kubextend: filter, preempt and prioritize, then bind.
 
-    With preemptGroups, preempt has an entry of its own. The fields have the order of the Go type
-    ``Extender``.
+    The fields have the order of the Go type ``Extender``.
     """
     extender = config.extender
-    alone = {"preempt", "bind"} if extender.preempt_groups else {"bind"}
-    quick = [verb for verb in config.verbs if verb not in alone]
+    quick = [verb for verb in config.verbs if verb != "bind"]
     entries = []
     if quick:
-        entry = _entry(config, quick, extender.http_timeout, ignorable=extender.ignorable)
-        entries.append(entry | {"nodeCacheCapable": extender.node_cache_capable})
-    if extender.preempt_groups and "preempt" in config.verbs:
-        entries.append(_entry(config, ["preempt"], extender.preempt_timeout, ignorable=True))
+        entries.append(_entry(config, quick, extender.http_timeout, ignorable=extender.ignorable))
     if "bind" in config.verbs:
-        entry = _entry(config, ["bind"], extender.bind_timeout, ignorable=False)
-        entries.append(entry | {"nodeCacheCapable": extender.node_cache_capable})
+        entries.append(_entry(config, ["bind"], extender.bind_timeout, ignorable=False))
     return entries
 
 
 def _entry(
     config: ExtenderConfiguration, verbs: Sequence[VerbName], timeout: Duration, *, ignorable: bool
 ) -> dict[str, JsonValue]:
-    """Return an element of ``extenders``: kube-scheduler is to send it whole nodes or pods."""
+    """Return an element of ``extenders``."""
     entry: dict[str, JsonValue] = {"urlPrefix": config.url_prefix}
     entry |= {f"{verb}Verb": verb for verb in verbs}
     if "prioritize" in verbs:
@@ -277,7 +250,7 @@ def _entry(
         entry["enableHTTPS"] = True
         entry["tlsConfig"] = config.extender.tls_config.model_dump(exclude_none=True)
     entry["httpTimeout"] = str(timeout)
-    entry["nodeCacheCapable"] = False
+    entry["nodeCacheCapable"] = config.extender.node_cache_capable
     resources = config.extender.managed_resources
     if resources:
         entry["managedResources"] = [

@@ -69,11 +69,6 @@ class _Pair(NamedTuple):
     wanted: ExtenderEntry
     verbs: frozenset[VerbName]
 
-    @property
-    def preempts(self) -> bool:
-        """Whether the wanted entry is that of preempt alone."""
-        return self.wanted.verbs.keys() == {"preempt"}
-
 
 class SchedulerDifferences(NamedTuple):
     """The result of comparing a KubeSchedulerConfiguration with kubextend's configuration.
@@ -205,9 +200,6 @@ class _Comparison:
             self._verb(verb, ours, next((entry for entry in wanted if verb in entry.verbs), None))
         self._last_filter(ours)
         for pair in _pairs(ours, wanted):
-            if pair.preempts and len(pair.found.verbs) > 1:
-                self._preempt_beside(pair)
-                continue
             self._timeout(pair)
             self._nodes(pair)
             self._weight(pair)
@@ -265,17 +257,6 @@ class _Comparison:
             hint = "lastFilter: false; or call it before kubextend: ignorable entries are last"
             self._complain((*at, "filterVerb"), message, later.filter_verb, hint)
 
-    def _preempt_beside(self, pair: _Pair) -> None:
-        """Note what happens where preempt shares an entry, which was written so before.
-
-        kubextend answers the requests of such an entry as ever.
-        """
-        message = (
-            "not in an entry of its own: kube-scheduler 1.37 refuses an answer about a pod group "
-            "with the disruptionMode all that is on several nodes, and "
-        ) + ("evicts pods unjudged" if pair.found.ignorable else "never evicts the group")
-        self._note((*pair.at, "preemptVerb"), message)
-
     def _timeout(self, pair: _Pair) -> None:
         found, right = pair.found.timeout, pair.wanted.timeout
         binds = "bind" in pair.verbs
@@ -284,8 +265,6 @@ class _Comparison:
         if found < right and binds:
             held = self._config.extender.permit_max_wait
             message = f"kube-scheduler gives up a bind before Permit's limit, {held}, has passed"
-        elif found < right and pair.preempts:
-            message = "kube-scheduler evicts pods unjudged where the answer comes later"
         elif found < right:
             message = (
                 "kube-scheduler gives up before kubextend answers in the place of a plugin that "
@@ -301,12 +280,7 @@ class _Comparison:
         found, right = pair.found.node_cache_capable, pair.wanted.node_cache_capable
         if found == right or pair.verbs == {"bind"}:
             return
-        if pair.preempts:
-            message = (
-                "requests do not say where victims are: kube-scheduler refuses an answer with one "
-                "on another node, and evicts pods unjudged"
-            )
-        elif found:
+        if found:
             message = (
                 "requests carry names of nodes, and kubextend watches no nodes: every call is an "
                 "error"
@@ -332,9 +306,7 @@ class _Comparison:
         found, right = pair.found.ignorable, pair.wanted.ignorable
         if found == right:
             return
-        if pair.preempts:
-            message = "kube-scheduler never evicts a pod group that is on several nodes"
-        elif not found:
+        if not found:
             message = "while kubextend does not answer, no pod is placed"
         elif pair.verbs == {"preempt"}:
             message = "while kubextend does not answer, kube-scheduler evicts pods unjudged"

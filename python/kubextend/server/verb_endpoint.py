@@ -15,8 +15,8 @@ from kubextend.server.cancel_on_disconnect import cancel_on_disconnect
 from kubextend.server.connection.body_reader import BodyReader
 from kubextend.server.connection.bytes_in_flight import BytesInFlight, Share
 from kubextend.server.reply import REFUSED, RefusedError, refuse, reply
+from kubextend.verbs import Verb
 from kubextend.verbs.answer import Answer
-from kubextend.verbs.verb_interface import Verb
 
 __all__ = ["BODY_BYTES", "DURATION", "VerbEndpoint"]
 
@@ -73,16 +73,9 @@ class VerbEndpoint:
             self._metrics.counter(REFUSED, str(refused.status)).inc()
             await self._refuse(send, refused)
         else:
-            await reply(send, self._status_of(answer), answer.body)
+            await reply(send, HTTPStatus.OK, answer.body)
         finally:
             share.give_back()
-
-    def _status_of(self, answer: Answer) -> HTTPStatus:
-        """Return 200; if the verb abstains, a status by which kube-scheduler's call fails."""
-        if not answer.abstains:
-            return HTTPStatus.OK
-        self._metrics.counter(REFUSED, str(HTTPStatus.NOT_IMPLEMENTED.value)).inc()
-        return HTTPStatus.NOT_IMPLEMENTED
 
     async def _refuse(self, send: Send, refused: RefusedError) -> None:
         """Send a refusal, or the verb's own answer to a request that is refused."""

@@ -20,13 +20,13 @@ from kubextend.profile.binding_cycle import seconds_to
 from kubextend.profile.plugin_failures import sentence
 from kubextend.profile.run_in_progress import Run
 from kubextend.verbs.answer import Answer, Body, Result, binding
+from kubextend.verbs.answer_in_time import OnJob
 from kubextend.verbs.context import Context
 from kubextend.verbs.decision_records import VerbCall, short
 from kubextend.verbs.group_places import MOST_LOOKS, MOST_WAITS
 from kubextend.verbs.may_bind import DELETED, GONE, POD_DELETED, MayBind
 from kubextend.verbs.request_metrics import ATTEMPTS, counting
 from kubextend.verbs.unplaced_pods import Attempt
-from kubextend.verbs.verb_interface import OnJob
 
 __all__ = ["POD_DELETED", "BindVerb"]
 
@@ -175,7 +175,7 @@ class BindVerb:
             args = core.read_binding_args(body)
             # Permit may hold the pod for minutes.
             del body
-            time = BindTime(arrived_s, self._context.settings.bind_timeout_s)
+            time = BindTime(arrived_s, self._context.config.extender.bind_timeout.seconds)
             return counted(await self._answered(_Request(args, time)))
 
     async def _answered(self, request: _Request) -> Answer:
@@ -215,7 +215,7 @@ class BindVerb:
 
     async def _bind(self, request: _Request) -> str:
         args, binder = request.args, self._cluster.binder
-        if binder is None or (self._context.settings.guards_resources and self._guard is None):
+        if binder is None or (self._context.config.guard.resources and self._guard is None):
             return _NO_BINDER
         self._places.bind_begins(args.pod_uid)
         attempt = self._unplaced.take(args.pod_uid)
@@ -310,7 +310,7 @@ class BindVerb:
         if attempt is not None:
             return attempt.state
         state = CycleState()
-        nodes = self._context.stores.nodes_named(request.args.node)
+        nodes = self._context.nodes_named(request.args.node)
         left_out = self._context.failures.left_out
         prepare = partial(profile.run_pre_filter_plugins, state, pod, nodes, left_out)
         await self._limits.within_async(self._verb_thread_s(request.time), prepare)
@@ -389,7 +389,7 @@ class BindVerb:
         kube-scheduler does not filter at bind, so this method counts no nominated pods: two pods
         that are nominated to one node would block each other for ever. The first bind request wins.
         """
-        nodes = self._context.stores.nodes_named(node)
+        nodes = self._context.nodes_named(node)
         state, left_out = CycleState(), self._context.failures.left_out
         state.pods_seen = seen
         before = profile.run_pre_filter_plugins(state, pod, nodes, left_out)
@@ -450,7 +450,8 @@ class BindVerb:
 
         A plugin that hangs must not use up the minutes that a bind has: the threads are few.
         """
-        left_s, most_s = seconds_to(time.plugins_until_s), self._context.settings.http_timeout_s
+        left_s = seconds_to(time.plugins_until_s)
+        most_s = self._context.config.extender.http_timeout.seconds
         return most_s if left_s is None else min(left_s, most_s)
 
     # What is recorded, and when kube-scheduler hears of a refusal.

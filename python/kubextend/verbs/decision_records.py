@@ -26,7 +26,7 @@ from kubextend.framework.status import Code, Status
 from kubextend.logs import shortened
 from kubextend.profile import PluginScores
 from kubextend.profile.run_in_progress import PluginCall, Run, current_run
-from kubextend.verbs.stable_reasons import UNKNOWN_NODE, Entry
+from kubextend.verbs.reasons import UNKNOWN_NODE, Entry
 
 __all__ = ["Decisions", "PodDecisions", "Recent", "VerbCall", "Verdicts", "short"]
 

@@ -27,7 +27,6 @@ from kubextend.framework.status import Status
 from kubextend.metrics import ScrapedGauge
 from kubextend.profile import FilterOutcome, Profile
 from kubextend.verbs.bounded_dict import BoundedDict
-from kubextend.verbs.filter_outside_request import GoesOn
 from kubextend.verbs.scoring import LeftOut, first_of_the_best
 from kubextend.verbs.unplaced_pods import Attempt
 
@@ -296,7 +295,6 @@ def fit_member(
     attempt: Attempt,
     nodes: core.Nodes,
     left_out: LeftOut,
-    goes_on: GoesOn,
 ) -> FilterOutcome:
     """Run the filters for a member of a pod group; keep the best node, which becomes its place.
 
@@ -311,7 +309,7 @@ def fit_member(
     try:
         for _ in range(MOST_LOOKS):
             state.pods_seen = seen = places.pods_with_places(pod, profile.pods)
-            outcome = profile.find_nodes_that_fit(state, pod, nodes, left_out, goes_on)
+            outcome = profile.find_nodes_that_fit(state, pod, nodes, left_out)
             passing = outcome.passing(nodes)
             if not passing.any():
                 group = f"{pod.namespace}/{pod.scheduling_group}"

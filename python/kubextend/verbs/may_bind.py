@@ -43,7 +43,7 @@ class MayBind:
         # another replica decides in between.
         self._leader = context.cluster.leader if stateful or context.guard is not None else None
         self._term = 0 if self._leader is None else self._leader.term
-        chosen = context.stores.watched_node(node)
+        chosen = context.watched_node(node)
         self._chosen_uid = None if chosen is None else chosen.uid
         # kube-scheduler may know a new pod or node earlier than kubextend. With plugins, the node
         # has to be known in the end.
@@ -78,7 +78,7 @@ class MayBind:
         if self._context.cluster.nodes is None:
             # Nodes of full-mode requests may be outdated by now.
             return ""
-        node = self._context.stores.watched_node(self._node)
+        node = self._context.watched_node(self._node)
         if node is None or not node.known:
             return NOT_KNOWN
         if self._chosen_uid is not None and node.uid != self._chosen_uid:
