@@ -32,8 +32,6 @@ REACHES: Final = {
     "_LONGEST_CALL_S": "a test of a method that hangs would last a minute",
     "_AFTER_CLEANUP": _PROMISED,
     "_AFTER_PLUGINS": _PROMISED,
-    "_LONGEST_PERMIT_HOLD_S": _PROMISED,
-    "_PERMIT_HOLD_S": _PROMISED,
     "_SHARE": _PROMISED,
     "_in_annotations": "no answer shows how often SySched reads the annotations of a pod",
     "_of_pods": "no answer shows what SySched remembers",

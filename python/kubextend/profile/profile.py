@@ -582,11 +582,6 @@ class Profiles:
         return any(profile.filters_in_python for profile in self.by_scheduler_name.values())
 
     @property
-    def count_pods(self) -> bool:
-        """Whether filters of any profile count the pods on nodes."""
-        return any(profile.counts_pods for profile in self.by_scheduler_name.values())
-
-    @property
     def score_in_python(self) -> bool:
         """Whether a plugin of any profile runs Python code at PreFilter, PreScore or Score."""
         return any(profile.scores_in_python for profile in self.by_scheduler_name.values())

@@ -21,9 +21,9 @@ from kubextend.profile.plugin_failures import sentence
 from kubextend.profile.run_in_progress import Run
 from kubextend.verbs.answer import Answer, Body, Result, binding
 from kubextend.verbs.answer_in_time import OnJob
+from kubextend.verbs.bind_room import Room, why_rejected
 from kubextend.verbs.context import Context
 from kubextend.verbs.decision_records import VerbCall, short
-from kubextend.verbs.group_places import MOST_LOOKS, MOST_WAITS
 from kubextend.verbs.may_bind import DELETED, GONE, POD_DELETED, MayBind
 from kubextend.verbs.request_metrics import ATTEMPTS, counting
 from kubextend.verbs.unplaced_pods import Attempt
@@ -43,7 +43,6 @@ _NO_BINDER = (
     "bindVerb out of kube-scheduler's extender entry"
 )
 _TOO_LATE = "kubextend has not bound the pod in time"
-_RESTLESS = "the pods on the node kept changing"
 _GIVEN_UP = "the bind request was given up before it was answered"
 _REPLACED = "a newer bind request for this pod took its place"
 # How late kube-scheduler hears of a pod that may be the member of a pod group.
@@ -142,8 +141,7 @@ class BindVerb:
         self._bindings: set[str] = set()
         # How many requests may still bind their pod.
         self._deciding = 0
-        # A lock for tasks and not for threads: a thread that hangs must not hold the lock for ever.
-        self._looking = asyncio.Lock()
+        self._room = Room(context)
 
     async def __call__(self, body: Body) -> Body:
         """Bind the pod of a request, however long that takes, and return the body of the answer.
@@ -172,48 +170,60 @@ class BindVerb:
         """
         del on_job
         with counting(self._context.metrics, self.name) as counted:
-            args = core.read_binding_args(body)
+            time = BindTime(arrived_s, self._context.config.extender.bind_timeout.seconds)
+            request = _Request(core.read_binding_args(body), time)
             # Permit may hold the pod for minutes.
             del body
-            time = BindTime(arrived_s, self._context.config.extender.bind_timeout.seconds)
-            return counted(await self._answered(_Request(args, time)))
-
-    async def _answered(self, request: _Request) -> Answer:
-        """Bind the pod, record what became of it, and answer when kube-scheduler is to hear."""
-        if missing := request.missing_fields():
-            return binding(f"the bind request has no {missing}")
-        args, run = request.args, self._limits.run()
-        self._deciding += 1
-        try:
-            with run:
-                why_not = await self._bind(request)
-        except TimeoutError:
-            why_not = _TOO_LATE
-        except ClusterError as refusal:
-            why_not = str(refusal) or "the Kubernetes API refused the binding"
-        except PluginError as error:
-            self._context.failures.note(error, "bind fails")
-            why_not = sentence(error)
-            if request.call is not None:
-                request.call.blame(error)
-        finally:
-            self._deciding -= 1
-            self._places.forget(args.pod_uid)
-            if request.call is not None:
-                request.call.done = True
-        self._record_end(request, run, why_not)
-        if not why_not:
-            self._unplaced.forget(args.pod_uid)
-            self._throttle.forget(args.pod_uid)
-            return binding()
-        names = args.pod_namespace, args.pod_name, args.node
-        _LOGGER.warning("pod %s/%s is not bound to %s: %s", *names, why_not)
-        await self._wait_to_refuse(request)
-        return binding(why_not)._replace(result=request.refused_as)
+            if missing := request.missing_fields():
+                return counted(binding(f"the bind request has no {missing}"))
+            run = self._limits.run()
+            self._deciding += 1
+            try:
+                with run:
+                    why_not = await self._bind(request)
+            except (TimeoutError, ClusterError, PluginError) as error:
+                why_not = self._why_failed(request, error)
+            finally:
+                self._deciding -= 1
+                self._places.forget(request.args.pod_uid)
+                if request.call is not None:
+                    request.call.done = True
+            self._record_end(request, run, why_not)
+            if why_not:
+                await self._wait_to_refuse(request, why_not)
+                return counted(binding(why_not)._replace(result=request.refused_as))
+            self._unplaced.forget(request.args.pod_uid)
+            self._throttle.forget(request.args.pod_uid)
+            return counted(binding())
 
     # The steps of a bind, in their order. Each returns why the pod is not bound; "" if it may be.
 
     async def _bind(self, request: _Request) -> str:
+        """Run the binding cycle, with the pod counted on its node from before Reserve on."""
+        begun = await self._begun(request)
+        if isinstance(begun, str):
+            return begun
+        cycle, may, profile = begun
+        if (why := await self._after_older(cycle)) is not None:
+            return why
+        with self._turn(cycle, may):
+            if why_full := await self._room.take(profile, cycle):
+                return why_full
+            try:
+                status = await cycle.run()
+            finally:
+                if not cycle.bound and self._cluster.pods is not None:
+                    self._cluster.pods.store.forget(cycle.pod.uid)
+            if cycle.permit_rejected and status.is_rejected and not may.is_gone:
+                request.permit_said = status
+            return why_rejected(status)
+        return _REPLACED
+
+    async def _begun(self, request: _Request) -> str | tuple[BindingCycle, MayBind, Profile | None]:
+        """Return the binding cycle of the pod, ready to run, and the profile if it has plugins.
+
+        Or return why the pod is not bound; "" if it is bound already.
+        """
         args, binder = request.args, self._cluster.binder
         if binder is None or (self._context.config.guard.resources and self._guard is None):
             return _NO_BINDER
@@ -246,26 +256,7 @@ class BindVerb:
             why_not_there=may.why_not_there,
             on_late_unreserve=self._unplaced.expect_change,
         )
-        return await self._run(request, cycle, may, profile)
-
-    async def _run(
-        self, request: _Request, cycle: BindingCycle, may: MayBind, profile: Profile | None
-    ) -> str:
-        """Run the binding cycle, with the pod counted on its node from before Reserve on."""
-        if (why := await self._after_older(cycle)) is not None:
-            return why
-        with self._turn(cycle, may):
-            if why_full := await self._take_room(profile, cycle):
-                return why_full
-            try:
-                status = await cycle.run()
-            finally:
-                if not cycle.bound and self._cluster.pods is not None:
-                    self._cluster.pods.store.forget(cycle.pod.uid)
-            if cycle.permit_rejected and status.is_rejected and not may.is_gone:
-                request.permit_said = status
-            return _why(status)
-        return _REPLACED
+        return cycle, may, profile
 
     async def _read(self, request: _Request) -> core.Pod | None:
         """Return the pod of a request from the watch or the API; None: there is no such pod.
@@ -313,7 +304,7 @@ class BindVerb:
         nodes = self._context.nodes_named(request.args.node)
         left_out = self._context.failures.left_out
         prepare = partial(profile.run_pre_filter_plugins, state, pod, nodes, left_out)
-        await self._limits.within_async(self._verb_thread_s(request.time), prepare)
+        await self._limits.within_async(self._room.thread_s(request.time), prepare)
         return state
 
     async def _after_older(self, cycle: BindingCycle) -> str | None:
@@ -350,60 +341,6 @@ class BindVerb:
                 # kube-scheduler lets go of a deleted pod at once, and may ask about the next pod
                 # while the deleted one still has its reservations.
                 self._unplaced.expect_change()
-
-    async def _take_room(self, profile: Profile | None, cycle: BindingCycle) -> str:
-        """Count the pod on its node; where filters count pods, if they let it there once more.
-
-        kube-scheduler may ask about the next pod before it asks kubextend to bind this one, so
-        filters may have let two pods onto room for one. Looking again and taking the room is one
-        step.
-        """
-        if self._cluster.pods is None:
-            return ""
-        pod, node, store = cycle.pod, cycle.node_name, self._cluster.pods.store
-        if profile is None or not profile.counts_pods:
-            return self._assume(pod, node, store)
-        for _ in range(MOST_WAITS):
-            if (open_s := self._places.open_s(pod, node)) <= 0:
-                break
-            _LOGGER.info("members of a pod group may soon be bound to %s", node)
-            await asyncio.sleep(open_s)
-        # Pods of all profiles that count pods wait here, so the time has to be short.
-        look_s = self._verb_thread_s(cycle.time)
-        async with self._looking:
-            for _ in range(MOST_LOOKS):
-                seen = self._places.pods_with_places(pod, store.snapshot)
-                look = partial(self._why_not_fit, profile, pod, node, seen)
-                if why_not := await self._limits.within_async(look_s, look):
-                    return why_not
-                with self._places.unchanged(pod, node, seen, store.snapshot) as same:
-                    if same:
-                        return self._assume(pod, node, store)
-        return _RESTLESS
-
-    def _why_not_fit(
-        self, profile: Profile, pod: core.Pod, node: str, seen: core.PodSnapshot | None
-    ) -> str:
-        """Return why the filters do not accept the node for the pod, counting assumed pods too.
-
-        kube-scheduler does not filter at bind, so this method counts no nominated pods: two pods
-        that are nominated to one node would block each other for ever. The first bind request wins.
-        """
-        nodes = self._context.nodes_named(node)
-        state, left_out = CycleState(), self._context.failures.left_out
-        state.pods_seen = seen
-        before = profile.run_pre_filter_plugins(state, pod, nodes, left_out)
-        outcome = profile.run_filter_plugins(state, pod, nodes, before, left_out)
-        if outcome.kept.any():
-            return ""
-        return _why(next(each.status for each in outcome.rejections if each.nodes.any()))
-
-    def _assume(self, pod: core.Pod, node: str, store: core.PodStore) -> str:
-        """Count the pod on its node from now on, unless the guard finds no room there."""
-        if self._guard is not None:
-            return self._guard.assume(pod, node)
-        store.assume(pod, node)
-        return ""
 
     async def _post(
         self,
@@ -445,16 +382,20 @@ class BindVerb:
             if request.call is not None:
                 request.call.api_s = time.monotonic() - began_s
 
-    def _verb_thread_s(self, time: BindTime) -> float:
-        """Return for how many seconds a bind may use a thread on which other verbs run plugins.
-
-        A plugin that hangs must not use up the minutes that a bind has: the threads are few.
-        """
-        left_s = seconds_to(time.plugins_until_s)
-        most_s = self._context.config.extender.http_timeout.seconds
-        return most_s if left_s is None else min(left_s, most_s)
-
     # What is recorded, and when kube-scheduler hears of a refusal.
+
+    def _why_failed(
+        self, request: _Request, error: TimeoutError | ClusterError | PluginError
+    ) -> str:
+        """Return why the pod is not bound, from what the steps raised."""
+        if isinstance(error, PluginError):
+            self._context.failures.note(error, "bind fails")
+            if request.call is not None:
+                request.call.blame(error)
+            return sentence(error)
+        if isinstance(error, ClusterError):
+            return str(error) or "the Kubernetes API refused the binding"
+        return _TOO_LATE
 
     def _record_begin(self, request: _Request, pod: core.Pod) -> None:
         """Record that a bind has begun: people ask why a pod is not bound while Permit holds it."""
@@ -477,11 +418,14 @@ class BindVerb:
             call.error = short(why_not)
             self._context.memory.decisions.ended(call)
 
-    async def _wait_to_refuse(self, request: _Request) -> None:
-        """Wait until kube-scheduler may be told that the pod is not bound.
+    async def _wait_to_refuse(self, request: _Request, why: str) -> None:
+        """Log why the pod is not bound, and wait until kube-scheduler may be told.
 
         kube-scheduler has no backoff for some pods, and retries them at once.
         """
+        args = request.args
+        names = args.pod_namespace, args.pod_name, args.node
+        _LOGGER.warning("pod %s/%s is not bound to %s: %s", *names, why)
         pod, cycle = request.pod, request.cycle
         left_s = seconds_to(request.time.cleanup_until_s)
         was_held = request.permit_said is not None and cycle is not None and cycle.was_held
@@ -532,8 +476,3 @@ def _this_task() -> asyncio.Task[Any]:
     task = asyncio.current_task()
     assert task is not None, "it is awaited"  # noqa: S101  for the type checker
     return task
-
-
-def _why(status: Status) -> str:
-    """Return why a pod is not bound, also where a status has no reason; "" for Success."""
-    return "" if status.is_success else status.reason or status.code.name
