@@ -36,15 +36,6 @@ _TOO_LATE = "kubextend has not answered in time"
 _BRIEF_BYTES: Final = 1_000_000
 
 
-class _Request(Generic[_Args]):
-    """A request to a verb; ``args`` is None until the request has been read."""
-
-    __slots__ = ("args",)
-
-    def __init__(self) -> None:
-        self.args: _Args | None = None
-
-
 class TimedVerb(ABC, Generic[_Args]):
     """Any verb but bind: waits for nothing but plugins, and answers in time.
 
@@ -66,8 +57,8 @@ class TimedVerb(ABC, Generic[_Args]):
     def __init__(self, context: Context, *, in_python: bool) -> None:
         self._context = context
         self._in_python = in_python
-        self._decisions = context.memory.decisions
-        self._limits = context.memory.limits
+        self._decisions = context.decisions
+        self._limits = context.limits
 
     @abstractmethod
     def read(self, body: Body) -> _Args:
@@ -94,7 +85,7 @@ class TimedVerb(ABC, Generic[_Args]):
 
         Raises: WireError: the body cannot be read.
         """
-        return self._work(body, _Request(), self._limits.run()).body
+        return self._work(body, [], self._limits.run()).body
 
     def at_once(self, body: Body) -> Answer | None:
         """Answer a body of at most 1 MB if the verb needs no other thread; else return None.
@@ -103,7 +94,7 @@ class TimedVerb(ABC, Generic[_Args]):
         """
         if self._in_python or len(body) > _BRIEF_BYTES:
             return None
-        return self._work(body, _Request(), self._limits.run())
+        return self._work(body, [], self._limits.run())
 
     async def answer(self, body: Body, arrived_s: float, on_job: OnJob) -> Answer:
         """Return the verb's answer, or a substitute after 80 % of kube-scheduler's timeout.
@@ -113,17 +104,18 @@ class TimedVerb(ABC, Generic[_Args]):
 
         Args:
             body: the body of the request.
-            arrived_s: when the request came, in seconds of the clock of ``Memory``.
+            arrived_s: when the request came, in seconds of the clock of the breakers.
             on_job: called with a future of the thread's work on the body.
 
         Raises: WireError: the body cannot be read.
         """
-        request: _Request[_Args] = _Request()
-        call = self._limits.start(partial(self._work, body, request))
+        # Empty until the thread has read the request.
+        read: list[_Args] = []
+        call = self._limits.start(partial(self._work, body, read))
         on_job(call.job.future)
-        too_late = partial(self._too_late, request, call)
+        too_late = partial(self._too_late, read, call)
         timeout_s = self._context.config.extender.http_timeout.seconds
-        left_s = arrived_s + _SHARE * timeout_s - self._context.memory.clock()
+        left_s = arrived_s + _SHARE * timeout_s - self._limits.clock()
         try:
             return await call.in_time(left_s, too_late)
         finally:
@@ -138,18 +130,18 @@ class TimedVerb(ABC, Generic[_Args]):
         self._decisions.add(pod, call)
         return call.error
 
-    def _work(self, body: Body, request: _Request[_Args], run: Run) -> Answer:
+    def _work(self, body: Body, read: list[_Args], run: Run) -> Answer:
         with counting(self._context.metrics, self.name) as counted, run:
-            request.args = self.read(body)
-            answer = self.decide(request.args)
+            read.append(self.read(body))
+            answer = self.decide(read[0])
             run.check()
             return counted(answer)
 
-    def _too_late(self, request: _Request[_Args], call: LimitedCall[Answer]) -> Answer:
+    def _too_late(self, read: list[_Args], call: LimitedCall[Answer]) -> Answer:
         """Abandon the thread, and answer in place of the verb."""
         error, why = call.given_up(), _TOO_LATE
         if isinstance(error, PluginError):
             self._context.failures.note(error, f"{self.name} fails")
             why = sentence(error)
         with counting(self._context.metrics, self.name) as counted:
-            return counted(self.instead(why, request.args))
+            return counted(self.instead(why, *read))

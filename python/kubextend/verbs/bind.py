@@ -132,10 +132,10 @@ class BindVerb:
         self._context = context
         context.metrics.declare(_BINDING)
         self._cluster = context.cluster
-        self._limits = context.memory.limits
-        self._unplaced = context.memory.unplaced
-        self._places = context.memory.places
-        self._throttle = context.memory.throttle
+        self._limits = context.limits
+        self._unplaced = context.unplaced
+        self._places = context.places
+        self._throttle = context.throttle
         self._guard = context.guard
         self._under_way: dict[str, _UnderWay] = {}
         self._bindings: set[str] = set()
@@ -248,7 +248,7 @@ class BindVerb:
             state,
             pod,
             args.node,
-            self._context.memory.waiting_pods,
+            self._context.waiting_pods,
             lambda: self._post(request, binder, state, cycle.why_not_now),
             self._limits,
             request.time,
@@ -324,7 +324,7 @@ class BindVerb:
     @contextmanager
     def _turn(self, cycle: BindingCycle, may: MayBind) -> Iterator[None]:
         """Return a context for the one cycle of its pod; a newer request for the pod ends it."""
-        uid, nodes_by_uid = cycle.pod.uid, self._context.memory.binding
+        uid, nodes_by_uid = cycle.pod.uid, self._context.binding
         mine = self._under_way[uid] = _UnderWay(cycle, may, _this_task())
         nodes_by_uid[uid] = cycle.node_name
         try:
@@ -399,7 +399,7 @@ class BindVerb:
 
     def _record_begin(self, request: _Request, pod: core.Pod) -> None:
         """Record that a bind has begun: people ask why a pod is not bound while Permit holds it."""
-        decisions = self._context.memory.decisions
+        decisions = self._context.decisions
         if decisions.records:
             # The Error is true if this request is cancelled.
             request.call = VerbCall(self.name, _GIVEN_UP, node=request.args.node, done=False)
@@ -416,7 +416,7 @@ class BindVerb:
                 call.rejected_by, call.held_s = cycle.rejected_by, cycle.held_s
             call.timed(run)
             call.error = short(why_not)
-            self._context.memory.decisions.ended(call)
+            self._context.decisions.ended(call)
 
     async def _wait_to_refuse(self, request: _Request, why: str) -> None:
         """Log why the pod is not bound, and wait until kube-scheduler may be told.

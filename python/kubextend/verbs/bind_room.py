@@ -33,7 +33,7 @@ class Room:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._guard, self._places = context.guard, context.memory.places
+        self._guard, self._places = context.guard, context.places
         # A lock for tasks and not for threads: a thread that hangs must not hold the lock for ever.
         self._looking = asyncio.Lock()
 
@@ -56,7 +56,7 @@ class Room:
             _LOGGER.info("members of a pod group may soon be bound to %s", node)
             await asyncio.sleep(open_s)
         # Pods of all profiles that count pods wait here, so the time has to be short.
-        look_s, limits = self.thread_s(cycle.time), self._context.memory.limits
+        look_s, limits = self.thread_s(cycle.time), self._context.limits
         async with self._looking:
             for _ in range(MOST_LOOKS):
                 seen = self._places.pods_with_places(pod, store.snapshot)

@@ -56,7 +56,7 @@ class FilterVerb(TimedVerb[FilterRequest | Answer]):
         Returns: the answer to a request that asks about nothing.
         Raises: WireError: the body cannot be read.
         """
-        changes = self._context.memory.unplaced.changes
+        changes = self._context.unplaced.changes
         args = self._context.read_args(body)
         pod, nodes = args.pod, args.nodes
         if nodes is None or pod is None:
@@ -71,13 +71,13 @@ class FilterVerb(TimedVerb[FilterRequest | Answer]):
         profile = self._profile_or_answer(asked)
         if isinstance(profile, Answer):
             return profile
-        pod, nodes, memory = asked.pod, asked.nodes, self._context.memory
+        pod, nodes, unplaced = asked.pod, asked.nodes, self._context.unplaced
         left_out, judging = self._context.failures.left_out, self._context.judging(profile, pod)
-        attempt = memory.unplaced.begin(pod)
+        attempt = unplaced.begin(pod)
         state = attempt.state
         try:
             if is_member(profile, pod):
-                outcome = fit_member(memory.places, judging, attempt, nodes, left_out)
+                outcome = fit_member(self._context.places, judging, attempt, nodes, left_out)
             else:
                 state.pods_seen = None if judging is profile else judging.pods()
                 outcome = judging.find_nodes_that_fit(state, pod, nodes, left_out)
@@ -85,7 +85,7 @@ class FilterVerb(TimedVerb[FilterRequest | Answer]):
             state.pods_seen = None
             return self._decided(asked, profile, attempt, outcome)
         except BaseException as error:
-            memory.unplaced.drop(attempt)
+            unplaced.drop(attempt)
             if isinstance(error, KeyboardInterrupt | AbandonedError):
                 raise
             self._count(profile, "error")
@@ -99,7 +99,7 @@ class FilterVerb(TimedVerb[FilterRequest | Answer]):
             rejection, entries = Rejection(every, Status.unresolvable(why)), [(every, why, True)]
             self._record(asked, [rejection], None, entries)
             return self._told(asked, entries)._replace(result="unknown_scheduler")
-        if (said := self._context.memory.unplaced.why_not_tried(pod)) is not None:
+        if (said := self._context.unplaced.why_not_tried(pod)) is not None:
             # Evicting pods would not change Permit's answer, so every node is unresolvable.
             reason = said.reason or NOT_PERMITTED
             self._decisions.add(pod, VerbCall(self.name, note=f"{NOT_PERMITTED}: {reason}"))
@@ -120,19 +120,19 @@ class FilterVerb(TimedVerb[FilterRequest | Answer]):
     ) -> Answer:
         """Return the answer for the filters' outcome; remember the outcome for later requests."""
         args, pod, nodes, changes = asked
-        memory, extender = self._context.memory, self._context.config.extender
+        context, extender = self._context, self._context.config.extender
         fits, unknown = outcome.passing(nodes).any(), ~nodes.known
-        new = memory.unknown.any_new(nodes, unknown)
+        new = context.unknown.any_new(nodes, unknown)
         # An ignored Error places the pod on any node, even on one that filters rejected just now.
         # A rejection is undone later: the watch brings the new node and the pod is woken.
         if new and not fits and not extender.ignorable:
-            memory.unplaced.drop(attempt)
+            context.unplaced.drop(attempt)
             self._decisions.add(pod, VerbCall(self.name, error=_NOT_SEEN_YET))
             return filter_error(_NOT_SEEN_YET)
         self._count(profile, "feasible" if fits else "unschedulable")
         entries = entries_of(unknown, outcome.rejections)
         if fits:
-            memory.unplaced.passed(attempt)
+            context.unplaced.passed(attempt)
             self._record(asked, outcome.rejections, unknown)
             # kube-scheduler reads no reasons then, unless a later extender rejects what is left.
             return self._told(asked, entries, lean=extender.last_filter)
@@ -141,10 +141,10 @@ class FilterVerb(TimedVerb[FilterRequest | Answer]):
         if len(nodes) and not outcome.kept.any() and not alone:
             self._post_filter(profile, attempt, outcome)
         # A full-mode request brings its own nodes, and they never change.
-        memory.unplaced.reject(attempt, profile, nodes, changes if args.names_mode else None)
+        context.unplaced.reject(attempt, profile, nodes, changes if args.names_mode else None)
         # kube-scheduler tries a rejected pod group after its backoff, and for nothing else.
         if not alone and not pod.scheduling_group:
-            entries = memory.sent.steady(pod, nodes, entries, names_mode=args.names_mode)
+            entries = context.sent.steady(pod, nodes, entries, names_mode=args.names_mode)
         self._record(asked, outcome.rejections, unknown, entries)
         return self._told(asked, entries)
 
@@ -161,7 +161,7 @@ class FilterVerb(TimedVerb[FilterRequest | Answer]):
             self._context.failures.note(error, "the pod stays unschedulable")
 
     def _told(self, asked: FilterRequest, entries: list[Entry], *, lean: bool = False) -> Answer:
-        return Answer(asked.args.filter_answer(entries, self._context.memory.pool, told=not lean))
+        return Answer(asked.args.filter_answer(entries, self._context.pool, told=not lean))
 
     def _failed(self, asked: FilterRequest, error: BaseException) -> Answer:
         """Log and record why a filter request failed, and return the answer."""

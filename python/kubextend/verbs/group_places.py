@@ -47,7 +47,6 @@ _OPEN_S: Final = 0.5
 # waits 600 s for volumes by default.
 _KEPT_S: Final = 600.0
 _MOST_GROUPS: Final = 1_000
-_MOST_KEYS: Final = 100_000
 # The work for each member grows with those before it.
 _MOST_MEMBERS: Final = 1_000
 
@@ -60,22 +59,33 @@ Pods: TypeAlias = Callable[[], core.PodSnapshot | None]
 
 
 @dataclass(slots=True, eq=False)
+class _Pass:
+    """A pass of kube-scheduler over the members of a group; it has succeeded once a bind began."""
+
+    succeeded: bool = False
+
+
+@dataclass(slots=True, eq=False)
 class _Member:
     """A member of a pod group that filter was called for.
 
     Attributes:
         pod: the pod as the filter request brought it.
-        number: the number of the pass in its group.
+        of: the pass in which filter was called.
         at_s: when filter was called, in monotonic seconds.
         node: the node that filter kept; empty: none, or filter has not ended.
         waits: whether the member waits for its bind: the node is its place.
     """
 
     pod: core.Pod
-    number: int
+    of: _Pass
     at_s: float
     node: str = ""
     waits: bool = False
+
+    def counts(self, now_s: float) -> bool:
+        """Return whether the member has a place that counts in its group."""
+        return self.waits and now_s < self.at_s + (_KEPT_S if self.of.succeeded else _COUNTS_S)
 
 
 @dataclass(slots=True, eq=False)
@@ -85,30 +95,20 @@ class _Group:
     Attributes:
         members: the members by UID, in the order of the filter calls; those that are bound stay
             for ten minutes, because kube-scheduler binds the members in any order.
-        number: the number of the latest pass.
-        bound: the number of the last pass of which a bind began, so that the pass has succeeded.
+        last: the latest pass.
         called_s: when filter or bind was called last, in monotonic seconds.
     """
 
     members: dict[str, _Member] = field(default_factory=dict)
-    number: int = 0
-    bound: int = -1
+    last: _Pass = field(default_factory=_Pass)
     called_s: float = 0.0
 
-    def end(self, number: int) -> None:
-        """Forget the members of a pass that has failed."""
-        for uid in [uid for uid, each in self.members.items() if each.number == number]:
-            del self.members[uid]
-
-    def counts(self, member: _Member, now_s: float) -> bool:
-        """Return whether a member has a place that counts."""
-        kept_s = _KEPT_S if member.number == self.bound else _COUNTS_S
-        return member.waits and now_s < member.at_s + kept_s
-
-    def counts_for_others(self, member: _Member, now_s: float) -> bool:
-        """Return whether a member has a place that counts outside of the group."""
+    def for_others(self, now_s: float) -> Iterator[_Member]:
+        """Yield the members with places that count outside of the group."""
         is_open = now_s < self.called_s + _OPEN_S
-        return (is_open or member.number == self.bound) and self.counts(member, now_s)
+        for each in self.members.values():
+            if (is_open or each.of.succeeded) and each.counts(now_s):
+                yield each
 
 
 class GroupPlaces:
@@ -130,8 +130,6 @@ class GroupPlaces:
         self._clock = clock
         self._lock = threading.RLock()
         self._groups: BoundedDict[_Group] = BoundedDict(_MOST_GROUPS)
-        # The key of each member's group, by the member's UID.
-        self._keys: BoundedDict[str] = BoundedDict(_MOST_KEYS)
 
     def __len__(self) -> int:
         """Return how many members have a place."""
@@ -152,21 +150,22 @@ class GroupPlaces:
             group = self._groups.get(_key(pod), _Group())
             # The group that filter was called for least recently goes first.
             self._groups.put(_key(pod), group)
-            if (earlier := group.members.get(pod.uid)) is not None:
-                is_last = next(reversed(group.members)) == pod.uid
+            members, is_new_pass = group.members, group.last.succeeded
+            if (earlier := members.get(pod.uid)) is not None:
+                is_last = next(reversed(members)) == pod.uid
                 is_second_call = is_last and bool(pod.nominated_node_name) and not earlier.waits
-                group.number += earlier.number == group.number and not is_second_call
-                if earlier.waits and earlier.number != group.bound:
-                    group.end(earlier.number)
-            group.number += group.number == group.bound
-            group.members.pop(pod.uid, None)
+                is_new_pass |= earlier.of is group.last and not is_second_call
+                failed = earlier.of if earlier.waits and not earlier.of.succeeded else None
+                del members[pod.uid]
+                group.members = {u: each for u, each in members.items() if each.of is not failed}
+            if is_new_pass:
+                group.last = _Pass()
             if len(group.members) >= _MOST_MEMBERS:
-                group.members = {uid: each for uid, each in group.members.items() if each.waits}
+                group.members = {u: each for u, each in members.items() if each.waits}
             if len(group.members) >= _MOST_MEMBERS:
                 return None
-            self._keys.put(pod.uid, _key(pod))
             group.called_s = self._clock()
-            member = group.members[pod.uid] = _Member(pod, group.number, group.called_s)
+            member = group.members[pod.uid] = _Member(pod, group.last, group.called_s)
             return member
 
     def pods_with_places(self, pod: core.Pod, pods: Pods) -> core.PodSnapshot | None:
@@ -218,9 +217,8 @@ class GroupPlaces:
     def bind_begins(self, uid: str) -> None:
         """Note that the pass of a member has succeeded, if the pod with this UID is a member."""
         with self._lock:
-            group = self._groups.get(self._keys.get(uid, ""))
-            if group is not None and (member := group.members.get(uid)) is not None:
-                group.bound, group.called_s = member.number, self._clock()
+            for group in self._with(uid):
+                group.members[uid].of.succeeded, group.called_s = True, self._clock()
 
     def open_s(self, pod: core.Pod, node: str) -> float:
         """Return for how many seconds nobody knows whether another group is bound to a node."""
@@ -237,9 +235,8 @@ class GroupPlaces:
     def forget(self, uid: str) -> None:
         """End the place of a pod that is bound, refused or gone."""
         with self._lock:
-            group = self._groups.get(self._keys.get(uid, ""))
-            if group is not None and (member := group.members.get(uid)) is not None:
-                member.waits = False
+            for group in self._with(uid):
+                group.members[uid].waits = False
 
     def forget_old(self) -> None:
         """Forget members that were asked about ten minutes ago; call this each second or so."""
@@ -274,14 +271,15 @@ class GroupPlaces:
                     is_later = True
                 elif is_later and each.node:
                     later.setdefault(each.node, []).append(uid)
-                elif group.counts(each, now_s):
+                elif each.counts(now_s):
                     places.append((each.pod, each.node))
-            for other in self._groups.values():
-                if other is not group:
-                    theirs = other.members.values()
-                    counting = (each for each in theirs if other.counts_for_others(each, now_s))
-                    places += [(each.pod, each.node) for each in counting]
-        return places, later
+            others = (each for each in self._groups.values() if each is not group)
+            theirs = (each for other in others for each in other.for_others(now_s))
+            return [*places, *((each.pod, each.node) for each in theirs)], later
+
+    def _with(self, uid: str) -> list[_Group]:
+        """Return the groups that have the pod with this UID as a member: one or none."""
+        return [each for each in self._groups.values() if uid in each.members]
 
 
 def is_member(profile: Profile, pod: core.Pod) -> bool:

@@ -60,7 +60,7 @@ class PreemptVerb(TimedVerb[core.PreemptionArgs]):
             return NO_VICTIMS
         self._context.metrics.histogram(NODES, self.name).observe(len(nodes))
         unknown = self._context.unknown_schedulers.why_rejected(pod)
-        said = self._context.memory.unplaced.why_not_tried(pod)
+        said = self._context.unplaced.why_not_tried(pod)
         if unknown or said is not None:
             # filter rejects every node, so pods would be evicted for nothing, again and again.
             note = unknown if said is None else f"{NOT_PERMITTED}: {said.reason}"

@@ -68,7 +68,7 @@ class PrioritizeVerb(TimedVerb[core.ExtenderArgs]):
         If the profile has no filter, each prioritize request begins an attempt. If the attempt is
         lost, as after a restart, PreFilter fills a new CycleState.
         """
-        unplaced, left_out = self._context.memory.unplaced, self._context.failures.left_out
+        unplaced, left_out = self._context.unplaced, self._context.failures.left_out
         attempt = unplaced.find(pod.uid)
         if attempt is not None and profile.rejects:
             return attempt.state

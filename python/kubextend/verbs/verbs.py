@@ -3,7 +3,6 @@
 from typing import Any, TypeAlias
 
 from kubextend import core
-from kubextend.framework.handle import Handle
 from kubextend.verbs.answer_in_time import TimedVerb
 from kubextend.verbs.bind import POD_DELETED, BindVerb
 from kubextend.verbs.context import Context
@@ -27,17 +26,15 @@ class Verbs:
 
     Args:
         context: what all verbs share.
-        handle: the Handle from which those of the plugins are made.
     """
 
-    def __init__(self, context: Context, handle: Handle) -> None:
-        memory = context.memory
-        self.handle, self.readiness = handle, context.readiness
+    def __init__(self, context: Context) -> None:
+        self.handle, self.readiness = context.handle, context.readiness
         self.profiles, self.metrics = context.profiles, context.metrics
-        self.limits, self.waiting_pods = memory.limits, memory.waiting_pods
-        self.throttle, self.pool = memory.throttle, memory.pool
-        self.decisions, self.unplaced = memory.decisions, memory.unplaced
-        self._places, self._cluster = memory.places, context.cluster
+        self.limits, self.waiting_pods = context.limits, context.waiting_pods
+        self.throttle, self.pool = context.throttle, context.pool
+        self.decisions, self.unplaced = context.decisions, context.unplaced
+        self._places, self._cluster = context.places, context.cluster
         self._looked_in_term: int | None = None
         self.filter = FilterVerb(context, in_python=self.profiles.filter_in_python)
         self.prioritize = PrioritizeVerb(context, in_python=self.profiles.score_in_python)
@@ -47,7 +44,7 @@ class Verbs:
         """The verbs that kube-scheduler calls, as the configuration says."""
 
         self.limits.breakers.add(plugin.name for plugin in self.profiles.plugins)
-        self.metrics.scrape(memory.places.METRICS, lambda: memory.places)
+        self.metrics.scrape(context.places.METRICS, lambda: context.places)
         for verb in self.served:
             # An alert sees the first of these requests only if the counter was 0 before.
             self.metrics.counter(REQUESTS, verb.name, "unknown_scheduler")
