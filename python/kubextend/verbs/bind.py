@@ -370,17 +370,17 @@ class BindVerb:
                 binder.bind(*names, timeout_s=left_s, annotations=annotations, why_not=why_not)
                 result = "ok"
             finally:
-                histogram(result).observe(time.monotonic() - began_s)
+                took_s = time.monotonic() - began_s
+                histogram(result).observe(took_s)
+                if request.call is not None:
+                    request.call.api_s = took_s
 
         binding_of = f"{args.pod_namespace}/{args.pod_name} to node {args.node}"
         self._bindings.add(binding_of)
-        began_s = time.monotonic()
         try:
             await self._cluster.in_thread(write)
         finally:
             self._bindings.discard(binding_of)
-            if request.call is not None:
-                request.call.api_s = time.monotonic() - began_s
 
     # What is recorded, and when kube-scheduler hears of a refusal.
 

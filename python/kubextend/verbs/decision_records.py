@@ -26,6 +26,7 @@ from kubextend.framework.status import Code, Status
 from kubextend.logs import shortened
 from kubextend.profile import PluginScores
 from kubextend.profile.run_in_progress import PluginCall, Run, current_run
+from kubextend.verbs.bounded_dict import BoundedDict
 from kubextend.verbs.reasons import UNKNOWN_NODE, Entry
 
 __all__ = ["Decisions", "PodDecisions", "Recent", "VerbCall", "Verdicts", "short"]
@@ -261,12 +262,13 @@ class Decisions:
     def __init__(self, most_pods: int = 4096) -> None:
         self.records = most_pods > 0
         self.complete_since_s = time.time() if self.records else None
-        self._most_pods = most_pods
         self._lock = threading.Lock()
         # The pod with the oldest last call comes first.
-        self._pods: dict[str, PodDecisions] = {}
+        self._pods: BoundedDict[PodDecisions] = BoundedDict(most_pods)
         # By whether the pod fits nowhere: the records that have nodes, in the same order.
-        self._recent: dict[bool, dict[str, PodDecisions]] = {True: {}, False: {}}
+        self._recent: dict[bool, BoundedDict[PodDecisions]] = {
+            fits_nowhere: BoundedDict(_MOST_RECENT) for fits_nowhere in (True, False)
+        }
         self._durations: dict[PluginCall, deque[float]] = {}
         self._failures: Counter[PluginCall] = Counter()
 
@@ -300,14 +302,11 @@ class Decisions:
 
     def _put(self, record: PodDecisions) -> None:
         """Make a record the newest, in the place of the oldest if there are too many."""
-        self._pods[record.uid] = record
         if record.recent is not None:
             recent = self._recent[record.attempts[-1][0].passed == 0]
-            recent[record.uid] = record
-            if len(recent) > _MOST_RECENT:
-                recent.pop(next(iter(recent))).recent = None
-        if len(self._pods) > self._most_pods:
-            oldest = next(iter(self._pods.values()))
+            if (older := recent.put(record.uid, record)) is not None:
+                older.recent = None
+        if (oldest := self._pods.put(record.uid, record)) is not None:
             self._taken(oldest.uid)
             ended_s = oldest.attempts[-1][-1].at_s + _LONGEST_ATTEMPT_S
             self.complete_since_s = max(self.complete_since_s or 0.0, ended_s)

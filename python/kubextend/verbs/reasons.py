@@ -9,8 +9,8 @@ Whether evicting pods may help on a node is always told as it is.
 
 import threading
 import time
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -20,6 +20,7 @@ from kubextend import core
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Code
 from kubextend.logs import shortened
+from kubextend.verbs.bounded_dict import BoundedDict
 
 __all__ = ["UNKNOWN_NODE", "Entry", "SentReasons", "entries_of"]
 
@@ -67,14 +68,12 @@ class _Sent:
 
     Attributes:
         at_s: when they were sent, in monotonic seconds.
-        counts: how many nodes gave each text, which is all that kube-scheduler writes.
         entries: the nodes with their reasons.
         nodes: the nodes, or, if the request brought them whole, their names as a JSON list: nodes
             of the request would keep its body in memory.
     """
 
     at_s: float
-    counts: Mapping[str, int]
     entries: Sequence[Entry]
     nodes: core.Nodes | bytes
 
@@ -113,7 +112,7 @@ class SentReasons:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._sent: OrderedDict[str, _Sent] = OrderedDict()
+        self._sent: BoundedDict[_Sent] = BoundedDict(_MOST_PODS)
 
     def steady(
         self, pod: core.Pod, nodes: core.Nodes, entries: list[Entry], *, names_mode: bool
@@ -131,19 +130,21 @@ class SentReasons:
         """
         if not pod.uid:
             return entries
-        counts: Counter[str] = Counter()
-        for mask, text, _ in entries:
-            counts[text] += mask.count()
         now_s, sent = self._clock(), self._sent.get(pod.uid)
         if sent is not None and now_s - sent.at_s < _REPEATED_S:
-            if sent.counts == counts:
+            if _counts(sent.entries) == _counts(entries):
                 return entries
             if (repeated := sent.repeated(nodes, entries)) is not None:
                 return repeated
         kept = nodes.kept() if names_mode else nodes.names_json()
         with self._lock:
-            self._sent.pop(pod.uid, None)
-            self._sent[pod.uid] = _Sent(now_s, counts, entries, kept)
-            if len(self._sent) > _MOST_PODS:
-                self._sent.popitem(last=False)
+            self._sent.put(pod.uid, _Sent(now_s, entries, kept))
         return entries
+
+
+def _counts(entries: Sequence[Entry]) -> Counter[str]:
+    """Return how many nodes gave each text, which is all that kube-scheduler writes."""
+    counts: Counter[str] = Counter()
+    for mask, text, _ in entries:
+        counts[text] += mask.count()
+    return counts

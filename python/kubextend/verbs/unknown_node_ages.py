@@ -2,11 +2,11 @@
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
 from kubextend import core
+from kubextend.verbs.bounded_dict import BoundedDict
 
 __all__ = ["UnknownNames"]
 
@@ -30,7 +30,7 @@ class UnknownNames:
         self._clock = clock
         self._lock = threading.Lock()
         # Name -> when it was seen first, and last.
-        self._seen: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._seen: BoundedDict[tuple[float, float]] = BoundedDict(_MOST)
 
     def any_new(self, nodes: core.Nodes, unknown: core.Mask) -> bool:
         """Record the names of unknown nodes; return whether one was first seen within 10 s."""
@@ -39,11 +39,9 @@ class UnknownNames:
         names, now_s, is_new = nodes.names, self._clock(), False
         with self._lock:
             for name in map(names.__getitem__, unknown.indices()):
-                first_s, last_s = self._seen.pop(name, (now_s, now_s))
+                first_s, last_s = self._seen.get(name, (now_s, now_s))
                 if now_s - last_s >= _KEPT_S:
                     first_s = now_s
-                self._seen[name] = first_s, now_s
+                self._seen.put(name, (first_s, now_s))
                 is_new = is_new or now_s - first_s < _NEW_S
-            while len(self._seen) > _MOST:
-                self._seen.popitem(last=False)
         return is_new
