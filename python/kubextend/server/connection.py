@@ -1,0 +1,251 @@
+"""uvicorn's HTTP connection, with limits on clients, and large bodies read past the HTTP parser.
+
+``Connection`` stands between uvicorn's protocol, whose members ``tests/contract`` pins, and the
+application, which finds it in the scope of each request.
+"""
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Any, Final, TypeAlias
+
+import httptools
+from starlette.requests import ClientDisconnect
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+__all__ = ["Connection", "connection_of"]
+
+_KEY: Final = "kubextend.connection"
+_HEAD_S: Final = 10.0
+_READ_S: Final = 30.0
+_MOST_HEAD_BYTES: Final = 64 * 1024
+# What Python needs for a field of a head besides its text.
+_FIELD_BYTES: Final = 200
+_MOST_DROPPED_BYTES: Final = 16 * 1024 * 1024
+_MOST_WAITING: Final = 16
+# Beside 64 large bodies, a turn of each takes about 10 ms together; a turn costs 15 us by itself.
+_TURN_BYTES: Final = 512 * 1024
+
+_Call: TypeAlias = Callable[[], object]
+
+
+class Reading(Enum):
+    """The part of a request to which the next byte from the client belongs."""
+
+    NOTHING = auto()
+    HEAD = auto()
+    BODY = auto()
+
+
+def connection_of(scope: Scope) -> "Connection | None":
+    """Return the connection of a request; None if another server than kubextend's received it."""
+    connection: Connection | None = scope.get(_KEY)
+    return connection
+
+
+class Connection(HttpToolsProtocol):
+    """One client of a listener.
+
+    Args:
+        most: how many connections of the listener may be open; one more is closed at once.
+        sends_away: returns whether each connection is to end with its next answer.
+        on_full: called when a connection is closed because too many are open.
+        named: what uvicorn gives each connection.
+    """
+
+    def __init__(self, most: int, sends_away: _Call, on_full: _Call, **named: Any) -> None:
+        super().__init__(**named)
+        self._most, self._sends_away, self._on_full = most, sends_away, on_full
+        self._reading = Reading.NOTHING
+        self._field_bytes = 0
+        # Received bytes of the present request, besides the body that the application reads.
+        self._loose_bytes = 0
+        self._head_ends_s = 0.0
+        self._until_read: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for requests, unless too many connections are open."""
+        super().connection_made(transport)
+        if len(self.connections) > self._most:
+            self._on_full()
+            transport.abort()
+        self._limit_wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the application that the client is gone."""
+        super().connection_lost(exc)
+        for timer in (self.timeout_keep_alive_task, self._until_read):
+            if timer is not None:
+                timer.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse bytes; refuse a head, framing or trailers, or a refused body, that are too long."""
+        self._loose_bytes += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        is_answered = self.cycle is None or self.cycle.response_complete
+        is_dropped = is_answered and self._reading is Reading.BODY
+        if self._loose_bytes > (_MOST_DROPPED_BYTES if is_dropped else _MOST_HEAD_BYTES):
+            self.send_400_response("What is no body is larger than 64 KiB.")
+        elif is_answered:
+            self._limit_wait()
+
+    def on_message_begin(self) -> None:
+        """Begin a request: its head has to be complete in 10 s."""
+        super().on_message_begin()
+        self.scope[_KEY] = self  # type: ignore[typeddict-unknown-key]
+        self._reading = Reading.HEAD
+        self._head_ends_s = self.loop.time() + _HEAD_S
+        self._field_bytes = self._loose_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a field of the head; uvicorn answers 400 to what raises here."""
+        self._field_bytes += len(name) + len(value) + _FIELD_BYTES
+        if self._field_bytes > _MOST_HEAD_BYTES:
+            raise ValueError
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer the request, or queue it behind the one that is being answered."""
+        # Nobody can tell which protocol follows an upgrade.
+        if self.parser.should_upgrade() or len(self.pipeline) >= _MOST_WAITING:
+            raise ValueError
+        self._reading = Reading.BODY
+        self._loose_bytes = 0
+        super().on_headers_complete()
+        if self._sends_away():
+            self.cycle.keep_alive = False
+
+    def on_body(self, body: bytes) -> None:
+        """Keep a piece of the body, or drop it if the request is answered already."""
+        if not self.cycle.response_complete:
+            self._loose_bytes = max(0, self._loose_bytes - len(body))
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Mark the request as completely received."""
+        self._reading = Reading.NOTHING
+        super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        """Wait 30 s for a client that does not read its answer."""
+        super().pause_writing()
+        self._until_read = self.loop.call_later(_READ_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on with the answer."""
+        super().resume_writing()
+        if self._until_read is not None:
+            self._until_read.cancel()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the connection; nobody will read what is left of the last answer."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        super().timeout_keep_alive_handler()
+
+    def _limit_wait(self) -> None:
+        """Close the connection later: no answer is due, and the client may send nothing."""
+        left_s = self._head_ends_s - self.loop.time()
+        wait_s = max(left_s, 0.0) if self._reading is Reading.HEAD else self.timeout_keep_alive
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
+        self.timeout_keep_alive_task = self.loop.call_later(wait_s, self.timeout_keep_alive_handler)
+
+    def is_receiving(self, scope: Scope) -> bool:
+        """Return whether a part of the body of this request is still to come."""
+        return self.cycle.scope is scope and self.cycle.more_body and not self.cycle.disconnected
+
+    async def fill(self, buffer: memoryview, on_received: Callable[[int], object]) -> None:
+        """Fill the buffer with the body of the request that is being received.
+
+        Args:
+            buffer: as long as the body.
+            on_received: called after each read with the number of its bytes.
+
+        Raises: ClientDisconnect: the client went away before the end of the body.
+        """
+        begun, self.cycle.body = self.cycle.body, bytearray()
+        if self.cycle.waiting_for_100_continue:
+            self.cycle.waiting_for_100_continue = False
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        receiver = _BodyReceiver(self, buffer, begun, on_received)
+        self.transport.set_protocol(receiver)
+        self.flow.resume_reading()
+        try:
+            await receiver.ended.wait()
+        except asyncio.CancelledError:
+            # No parser knows where the rest of the body ends.
+            self.cycle.keep_alive = False
+            self.transport.set_protocol(self)
+            raise
+        if receiver.left_bytes:
+            raise ClientDisconnect
+
+    def body_is_received(self) -> None:
+        """Parse the next request with a new parser; the old one has not seen the last body."""
+        self.parser = httptools.HttpRequestParser(self)
+        self.transport.set_protocol(self)
+        self.on_message_complete()
+
+
+class _BodyReceiver(asyncio.BufferedProtocol):
+    """Reads the rest of a body directly into a buffer; no byte behind the body is read.
+
+    Args:
+        connection: the connection.
+        buffer: as long as the body.
+        begun: the part of the body that has come already.
+        on_received: called after each read with the number of its bytes.
+
+    Attributes:
+        ended: set when the body is complete or the client is gone.
+        left_bytes: how many bytes are still to come.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        buffer: memoryview,
+        begun: bytearray,
+        on_received: Callable[[int], object],
+    ) -> None:
+        self._connection = connection
+        self._buffer = buffer
+        self._on_received = on_received
+        buffer[: len(begun)] = begun
+        self.left_bytes = len(buffer) - len(begun)
+        self.ended = asyncio.Event()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return what may be filled before other connections have their turn."""
+        del sizehint
+        at = len(self._buffer) - self.left_bytes
+        return self._buffer[at : at + _TURN_BYTES]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Count bytes; the end of the body gives the connection back to its parser."""
+        self.left_bytes -= nbytes
+        self._on_received(nbytes)
+        if not self.left_bytes:
+            self.ended.set()
+            self._connection.body_is_received()
+        elif nbytes == _TURN_BYTES:
+            # The event loop looks at all other connections before it reads on.
+            self._connection.flow.pause_reading()
+            self._connection.loop.call_soon(self._connection.flow.resume_reading)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell who waits for the body, and the connection."""
+        self.ended.set()
+        self._connection.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Tell the connection that the client reads too slowly."""
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Tell the connection that the client reads again."""
+        self._connection.resume_writing()
