@@ -296,7 +296,12 @@ class Line(asyncio.Transport):
         self._closing = self._paused = self._stuck = False
         self._high, self._low = 64 * 1024, 16 * 1024
         config = uvicorn.Config(
-            extender.asgi, lifespan="off", log_config=None, timeout_keep_alive=KEEP_ALIVE_S
+            extender.asgi,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
         )
         config.load()
         self._protocol: asyncio.BaseProtocol = ServerConnection(
@@ -384,6 +389,9 @@ class Line(asyncio.Transport):
                 assert isinstance(self._protocol, asyncio.Protocol)
                 data, self._unsent = self._unsent[:READ_BYTES], self._unsent[READ_BYTES:]
                 self._protocol.data_received(bytes(data))
+        if not self._unsent:
+            # An empty part of what was sent would keep all of it.
+            self._unsent = memoryview(b"")
 
     def _end_if_read(self) -> None:
         if self._closing and not self._unread and not self.closed:

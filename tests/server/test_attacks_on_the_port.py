@@ -54,7 +54,11 @@ def trickle(connections: list[Connection], rest: bytes) -> Iterator[bytes]:
             selector.register(connection.socket, selectors.EVENT_READ, number)
         for at in range(len(rest)):
             for key, _ in selector.select(timeout=0.05):
-                yield left.pop(key.data).socket.recv(10_000)
+                answer = b""
+                # Who still sends may hear nothing but the end.
+                with contextlib.suppress(ConnectionResetError):
+                    answer = left.pop(key.data).socket.recv(10_000)
+                yield answer
                 selector.unregister(key.fileobj)
             if not left:
                 return

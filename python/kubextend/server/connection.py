@@ -127,6 +127,7 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Mark the request as completely received."""
         self._reading = Reading.NOTHING
+        self._loose_bytes = 0
         super().on_message_complete()
 
     def pause_writing(self) -> None:

@@ -8,9 +8,10 @@ import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Send
+from starlette.types import Scope, Send
 
 from kubextend.metrics import Family
+from kubextend.server.connection import connection_of
 from kubextend.verbs.answer import Body
 
 __all__ = ["REFUSED", "json_response", "refusal", "send_json"]
@@ -23,7 +24,7 @@ REFUSED: Final = Family(
 _PIECE_BYTES: Final = 256 * 1024
 
 
-async def send_json(send: Send, status: int, body: Body) -> None:
+async def send_json(scope: Scope, send: Send, status: int, body: Body) -> None:
     """Send a JSON answer, with a Content-Length; between pieces of 256 KiB others have their turn.
 
     A chunked answer, or a byte behind its end, would cost kube-scheduler a new connection.
@@ -31,12 +32,14 @@ async def send_json(send: Send, status: int, body: Body) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     if len(body) > _PIECE_BYTES:
-        pieces = memoryview(body)
+        pieces, connection = memoryview(body), connection_of(scope)
         for at in range(0, len(body), _PIECE_BYTES):
             piece = pieces[at : at + _PIECE_BYTES]
             await send({"type": "http.response.body", "body": piece, "more_body": True})
             # While the client reads as fast as the server writes, ``send`` never waits.
             await asyncio.sleep(0)
+            if connection is not None and connection.transport.is_closing():
+                return
         body = b""
     await send({"type": "http.response.body", "body": body})
 

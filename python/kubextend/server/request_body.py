@@ -158,6 +158,8 @@ class BodyReader:
             async with asyncio.timeout(_BODY_S) as deadline:
 
                 def earn_time(size: int) -> None:
+                    if deadline.expired():
+                        return
                     later_s = (deadline.when() or 0.0) + size / _SLOWEST_BYTES
                     deadline.reschedule(min(later_s, loop.time() + _BODY_S))
 

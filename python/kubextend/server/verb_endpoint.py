@@ -74,7 +74,7 @@ class VerbEndpoint:
             status = 501 if answer.abstains else 200
             if answer.abstains:
                 self._metrics.counter(REFUSED, str(status)).inc()
-            await send_json(send, status, answer.body)
+            await send_json(scope, send, status, answer.body)
 
     async def _answer(self, request: Request, share: Share) -> Answer:
         # kube-scheduler began to count its timeout before this.
