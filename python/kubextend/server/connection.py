@@ -7,7 +7,7 @@ application, which finds it in the scope of each request.
 import asyncio
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import httptools
 from starlette.requests import ClientDisconnect
@@ -24,8 +24,10 @@ _MOST_HEAD_BYTES: Final = 64 * 1024
 _FIELD_BYTES: Final = 200
 _MOST_DROPPED_BYTES: Final = 16 * 1024 * 1024
 _MOST_WAITING: Final = 16
-# Beside 64 large bodies, a turn of each takes about 10 ms together; a turn costs 15 us by itself.
-_TURN_BYTES: Final = 512 * 1024
+# What up to 64 large bodies together read before the event loop looks at the other connections: a
+# few milliseconds of its time. A turn costs 15 us by itself, so that none is too small.
+_TURN_BYTES: Final = 4 * 1024 * 1024
+_LEAST_TURN_BYTES: Final = 64 * 1024
 
 _Call: TypeAlias = Callable[[], object]
 
@@ -182,6 +184,8 @@ class Connection(HttpToolsProtocol):
             self.cycle.keep_alive = False
             self.transport.set_protocol(self)
             raise
+        finally:
+            _BodyReceiver.under_way -= 1
         if receiver.left_bytes:
             raise ClientDisconnect
 
@@ -202,9 +206,12 @@ class _BodyReceiver(asyncio.BufferedProtocol):
         on_received: called after each read with the number of its bytes.
 
     Attributes:
+        under_way: how many bodies are being received.
         ended: set when the body is complete or the client is gone.
         left_bytes: how many bytes are still to come.
     """
+
+    under_way: ClassVar[int] = 0
 
     def __init__(
         self,
@@ -216,6 +223,8 @@ class _BodyReceiver(asyncio.BufferedProtocol):
         self._connection = connection
         self._buffer = buffer
         self._on_received = on_received
+        self._turn_bytes = 0
+        _BodyReceiver.under_way += 1
         buffer[: len(begun)] = begun
         self.left_bytes = len(buffer) - len(begun)
         self.ended = asyncio.Event()
@@ -224,7 +233,8 @@ class _BodyReceiver(asyncio.BufferedProtocol):
         """Return what may be filled before other connections have their turn."""
         del sizehint
         at = len(self._buffer) - self.left_bytes
-        return self._buffer[at : at + _TURN_BYTES]
+        self._turn_bytes = max(_TURN_BYTES // _BodyReceiver.under_way, _LEAST_TURN_BYTES)
+        return self._buffer[at : at + self._turn_bytes]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Count bytes; the end of the body gives the connection back to its parser."""
@@ -233,7 +243,7 @@ class _BodyReceiver(asyncio.BufferedProtocol):
         if not self.left_bytes:
             self.ended.set()
             self._connection.body_is_received()
-        elif nbytes == _TURN_BYTES:
+        elif nbytes == self._turn_bytes:
             # The event loop looks at all other connections before it reads on.
             self._connection.flow.pause_reading()
             self._connection.loop.call_soon(self._connection.flow.resume_reading)

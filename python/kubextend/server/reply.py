@@ -38,7 +38,7 @@ async def send_json(scope: Scope, send: Send, status: int, body: Body) -> None:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
             # While the client reads as fast as the server writes, ``send`` never waits.
             await asyncio.sleep(0)
-            if connection is not None and connection.transport.is_closing():
+            if connection is not None and connection.cycle.disconnected:
                 return
         body = b""
     await send({"type": "http.response.body", "body": body})
