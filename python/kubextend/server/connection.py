@@ -60,9 +60,8 @@ class Connection(HttpToolsProtocol):
         super().__init__(**named)
         self._most, self._sends_away, self._on_full = most, sends_away, on_full
         self._reading = Reading.NOTHING
-        self._field_bytes = 0
-        # Received bytes of the present request, besides the body that the application reads.
-        self._loose_bytes = 0
+        # ``_loose_bytes`` came of the present request, besides the body that the application reads.
+        self._field_bytes = self._loose_bytes = 0
         self._head_ends_s = 0.0
         self._until_read: asyncio.TimerHandle | None = None
 
@@ -89,7 +88,9 @@ class Connection(HttpToolsProtocol):
             return
         is_answered = self.cycle is None or self.cycle.response_complete
         is_dropped = is_answered and self._reading is Reading.BODY
-        if self._loose_bytes > (_MOST_DROPPED_BYTES if is_dropped else _MOST_HEAD_BYTES):
+        if is_dropped and self._loose_bytes > _MOST_DROPPED_BYTES:
+            self.transport.close()
+        elif not is_dropped and self._loose_bytes > _MOST_HEAD_BYTES:
             self.send_400_response("What is no body is larger than 64 KiB.")
         elif is_answered:
             self._limit_wait()

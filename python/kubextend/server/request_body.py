@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from email.message import Message as MimeHeader
 from io import BytesIO
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -82,12 +82,6 @@ class Share:
         self._is_held = True
         self._holders = 1
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.give_back()
-
     def take(self, size: int) -> None:
         """Count ``size`` more bytes; raise HTTPException 503 if they are too many."""
         self._in_flight.take(size)
@@ -105,7 +99,7 @@ class Share:
 
         done.add_done_callback(tell)
 
-    def give_back(self) -> None:
+    def close(self) -> None:
         """Stop counting, once no future given to ``keep_until`` is pending; may be called twice."""
         if self._is_held:
             self._is_held = False

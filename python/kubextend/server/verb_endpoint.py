@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from contextlib import closing
 from typing import Final
 
 from starlette.exceptions import HTTPException
@@ -60,7 +61,7 @@ class VerbEndpoint:
 
         Raises: HTTPException: the request is refused, and the verb has no answer for that.
         """
-        with Share(self._in_flight) as share:
+        with closing(Share(self._in_flight)) as share:
             try:
                 answer = await self._answer(Request(scope, receive), share)
             except ClientDisconnect:
@@ -90,7 +91,7 @@ class VerbEndpoint:
                 if not self._verb.holds_body:
                     # The verb may take minutes, and reads the body before it waits.
                     del body
-                    share.give_back()
+                    share.close()
                 return await cancel_on_disconnect(work, request.receive)
             finally:
                 self._duration.observe(time.perf_counter() - started_s)
