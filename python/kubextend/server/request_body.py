@@ -42,10 +42,12 @@ class BytesInFlight:
     count: int
     METRICS: ClassVar[tuple["ScrapedGauge[BytesInFlight]", ...]] = (
         ScrapedGauge(
-            "kubextend_requests_in_flight_bytes", "Bytes of bodies in use.", lambda of: of.count
+            "kubextend_requests_in_flight_bytes", "Bytes of bodies held.", lambda of: of.count
         ),
         ScrapedGauge(
-            "kubextend_requests_in_flight_limit_bytes", "Their limit.", lambda of: of.most_bytes
+            "kubextend_requests_in_flight_limit_bytes",
+            "The most bytes of bodies that requests may hold: server.maxInFlightBytes.",
+            lambda of: of.most_bytes,
         ),
     )
 

@@ -295,7 +295,9 @@ _CONNECTIONS: Final[tuple[ScrapedGauge[_Server], ...]] = (
         "kubextend_connections", "Open connections.", lambda of: len(of.server_state.connections)
     ),
     ScrapedGauge(
-        "kubextend_connections_limit", "The most of them.", lambda of: of.listener.most_connections
+        "kubextend_connections_limit",
+        "The most connections that may be open.",
+        lambda of: of.listener.most_connections,
     ),
 )
 
