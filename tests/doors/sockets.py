@@ -30,6 +30,7 @@ from uvicorn.server import ServerState
 
 from kubextend.server import connection, request_body
 from kubextend.server.connection import Connection as ServerConnection
+from kubextend.server.connection import ConnectionSettings
 from kubextend.server.service import Listener, Service
 from kubextend.server.tls import TlsFiles
 
@@ -305,9 +306,7 @@ class Line(asyncio.Transport):
         )
         config.load()
         self._protocol: asyncio.BaseProtocol = ServerConnection(
-            1,
-            lambda: False,
-            lambda: None,
+            ConnectionSettings(1, lambda: False, lambda: None),
             config=config,
             server_state=ServerState(),
             app_state={},

@@ -7,14 +7,14 @@ application, which finds it in the scope of each request.
 import asyncio
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple
 
 import httptools
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-__all__ = ["Connection", "connection_of"]
+__all__ = ["Connection", "ConnectionSettings", "connection_of"]
 
 _KEY: Final = "kubextend.connection"
 _HEAD_S: Final = 10.0
@@ -29,7 +29,19 @@ _MOST_WAITING: Final = 16
 _TURN_BYTES: Final = 4 * 1024 * 1024
 _LEAST_TURN_BYTES: Final = 64 * 1024
 
-_Call: TypeAlias = Callable[[], object]
+
+class ConnectionSettings(NamedTuple):
+    """What all connections of a listener share.
+
+    Attributes:
+        most: how many may be open; one more is closed at once.
+        sends_away: returns whether each connection is to end with its next answer.
+        on_full: called when a connection is closed because too many are open.
+    """
+
+    most: int
+    sends_away: Callable[[], bool]
+    on_full: Callable[[], object]
 
 
 class Reading(Enum):
@@ -50,26 +62,27 @@ class Connection(HttpToolsProtocol):
     """One client of a listener.
 
     Args:
-        most: how many connections of the listener may be open; one more is closed at once.
-        sends_away: returns whether each connection is to end with its next answer.
-        on_full: called when a connection is closed because too many are open.
+        settings: the settings of the listener.
         named: what uvicorn gives each connection.
     """
 
-    def __init__(self, most: int, sends_away: _Call, on_full: _Call, **named: Any) -> None:
+    # With these in the instance's dict, the dict would be of its own: 2 KB.
+    __slots__ = ("_field_bytes", "_late_s", "_loose_bytes", "_reading", "_settings", "_until_read")
+
+    def __init__(self, settings: ConnectionSettings, **named: Any) -> None:
         super().__init__(**named)
-        self._most, self._sends_away, self._on_full = most, sends_away, on_full
+        self._settings = settings
         self._reading = Reading.NOTHING
         # ``_loose_bytes`` came of the present request, besides the body that the application reads.
         self._field_bytes = self._loose_bytes = 0
-        self._head_ends_s = 0.0
+        self._late_s = 0.0
         self._until_read: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for requests, unless too many connections are open."""
         super().connection_made(transport)
-        if len(self.connections) > self._most:
-            self._on_full()
+        if len(self.connections) > self._settings.most:
+            self._settings.on_full()
             transport.abort()
         self._limit_wait()
 
@@ -100,7 +113,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
         self.scope[_KEY] = self  # type: ignore[typeddict-unknown-key]
         self._reading = Reading.HEAD
-        self._head_ends_s = self.loop.time() + _HEAD_S
+        self._late_s = self.loop.time() + _HEAD_S
         self._field_bytes = self._loose_bytes = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -118,7 +131,7 @@ class Connection(HttpToolsProtocol):
         self._reading = Reading.BODY
         self._loose_bytes = 0
         super().on_headers_complete()
-        if self._sends_away():
+        if self._settings.sends_away():
             self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
@@ -152,10 +165,8 @@ class Connection(HttpToolsProtocol):
 
     def _limit_wait(self) -> None:
         """Close the connection later: no answer is due, and the client may send nothing."""
-        left_s = self._head_ends_s - self.loop.time()
+        left_s = self._late_s - self.loop.time()
         wait_s = max(left_s, 0.0) if self._reading is Reading.HEAD else self.timeout_keep_alive
-        if self.timeout_keep_alive_task is not None:
-            self.timeout_keep_alive_task.cancel()
         self.timeout_keep_alive_task = self.loop.call_later(wait_s, self.timeout_keep_alive_handler)
 
     def is_receiving(self, scope: Scope) -> bool:

@@ -228,7 +228,8 @@ async def _body(request: Request) -> bytes:
         raise HTTPException(403, message)
     if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
         return b""
-    return bytes(await _BODIES.read(request, Share(BytesInFlight(_MOST_BODY_BYTES))))
+    share = Share(BytesInFlight(_MOST_BODY_BYTES))
+    return bytes(await _BODIES.read(request.scope, request.receive, share))
 
 
 def _text(body: bytes, field: str) -> str | None:

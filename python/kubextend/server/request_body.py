@@ -8,8 +8,10 @@ from email.message import Message as MimeHeader
 from io import BytesIO
 from typing import Any, ClassVar, Final
 
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive, Scope
 
 from kubextend import core
 from kubextend.metrics import ScrapedGauge
@@ -78,6 +80,8 @@ class Share:
         in_flight: counts the bytes of all requests.
     """
 
+    __slots__ = ("_bytes", "_holders", "_in_flight", "_is_held")
+
     def __init__(self, in_flight: BytesInFlight) -> None:
         self._in_flight = in_flight
         self._bytes = 0
@@ -127,7 +131,7 @@ class BodyReader:
         self._pool = pool
         self._limit = limit
 
-    async def read(self, request: Request, share: Share) -> Body:
+    async def read(self, scope: Scope, receive: Receive, share: Share) -> Body:
         """Return the whole body of a request, and count its bytes in ``share``.
 
         Raises:
@@ -135,17 +139,17 @@ class BodyReader:
                 long, 503 if all bodies together are; while it comes: 408, and the same for chunks.
             ClientDisconnect: the client went away.
         """
-        headers = dict(request.scope["headers"])
+        headers = dict(scope["headers"])
         if headers.get(b"content-type") != _JSON or b"content-encoding" in headers:
-            _check_type(request)
+            _check_type(Headers(scope=scope))
         length = int(headers.get(b"content-length", 0))
         if length > self._most_bytes:
             raise self._too_large()
         share.take(length)
-        connection = connection_of(request.scope)
-        if length and connection is not None and not connection.is_receiving(request.scope):
+        connection = connection_of(scope)
+        if length and connection is not None and not connection.is_receiving(scope):
             # The whole body came with the head.
-            whole: bytes = (await request.receive()).get("body", b"")
+            whole: bytes = (await receive()).get("body", b"")
             if len(whole) < length:
                 raise ClientDisconnect
             return whole
@@ -164,7 +168,7 @@ class BodyReader:
                     with memoryview(body) as view:
                         await connection.fill(view, earn_time)
                     return body
-                return await self._pieces(request, share, length, earn_time)
+                return await self._pieces(Request(scope, receive), share, length, earn_time)
         except TimeoutError:
             message = "the request's body took too long"
             raise HTTPException(408, message, {"Connection": "close"}) from None
@@ -188,10 +192,10 @@ class BodyReader:
         return HTTPException(413, f"the body is larger than {self._most_bytes} bytes{self._limit}")
 
 
-def _check_type(request: Request) -> None:
+def _check_type(headers: Headers) -> None:
     """Raise HTTPException 415 unless a body is JSON in UTF-8, and not compressed."""
-    encoding = request.headers.get("content-encoding", "identity")
-    given = request.headers.get("content-type", "")
+    encoding = headers.get("content-encoding", "identity")
+    given = headers.get("content-type", "")
     if encoding.lower() != "identity":
         refused = f"Content-Encoding: {encoding[:_MOST_TYPE_CHARS]!r} is not taken"
         raise HTTPException(415, f"{refused}; send the body as it is")

@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 
 from kubextend.errors import KubextendError
 from kubextend.metrics import Family, HistogramFamily, Metrics, ScrapedGauge, exponential
-from kubextend.server.connection import Connection
+from kubextend.server.connection import Connection, ConnectionSettings
 from kubextend.server.health import Health
 from kubextend.server.tls import RenewedTls, TlsFiles
 
@@ -174,8 +174,7 @@ class Service:
             server.should_exit = True
 
     def _server(self, listener: Listener, bound: socket.socket) -> "_Server":
-        connection = partial(
-            Connection,
+        settings = ConnectionSettings(
             listener.most_connections,
             lambda: self._is_draining or self.sends_away(),
             self.metrics.counter(_CONNECTIONS_REFUSED, listener.name).inc,
@@ -184,7 +183,7 @@ class Service:
         config = uvicorn.Config(
             listener.app,
             # uvicorn only ever calls it.
-            http=cast("type[asyncio.Protocol]", connection),
+            http=cast("type[asyncio.Protocol]", partial(Connection, settings)),
             ws="none",
             lifespan="on",
             log_config=None,

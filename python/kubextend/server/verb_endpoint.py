@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import Final
 
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from kubextend.errors import WireError
@@ -63,7 +63,7 @@ class VerbEndpoint:
         """
         with closing(Share(self._in_flight)) as share:
             try:
-                answer = await self._answer(Request(scope, receive), share)
+                answer = await self._answer(scope, receive, share)
             except ClientDisconnect:
                 return
             except HTTPException as refused:
@@ -77,11 +77,11 @@ class VerbEndpoint:
                 self._metrics.counter(REFUSED, str(status)).inc()
             await send_json(scope, send, status, answer.body)
 
-    async def _answer(self, request: Request, share: Share) -> Answer:
+    async def _answer(self, scope: Scope, receive: Receive, share: Share) -> Answer:
         # kube-scheduler began to count its timeout before this.
         arrived_s = time.monotonic()
         try:
-            body = await self._bodies.read(request, share)
+            body = await self._bodies.read(scope, receive, share)
             self._body_bytes.observe(len(body))
             started_s = time.perf_counter()
             try:
@@ -92,7 +92,7 @@ class VerbEndpoint:
                     # The verb may take minutes, and reads the body before it waits.
                     del body
                     share.close()
-                return await cancel_on_disconnect(work, request.receive)
+                return await cancel_on_disconnect(work, receive)
             finally:
                 self._duration.observe(time.perf_counter() - started_s)
         except (HTTPException, ClientDisconnect):
