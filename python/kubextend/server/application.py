@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Lifespan
 
 from kubextend import core
 from kubextend.config import VerbName
@@ -39,23 +40,23 @@ def application(
     """Return an ASGI application with the verbs below a path, and health and metrics at the root.
 
     Args:
-        verbs: the verbs; each verb that the configuration needs gets a path.
+        verbs: each verb that the configuration needs gets a path.
         health: answers the probes.
-        settings: have the path of the verbs, and how many bytes requests may hold.
-        more_routes: further routes, served beside the verbs.
-        running: returns a context that is entered when the server starts and left after the
-            server's last request.
+        settings: path and limits of the verbs.
+        more_routes: further routes.
+        running: the context in which requests are answered.
     """
     pool = verbs.pool or core.BodyPool()
     bodies = BodyReader(settings.max_body_bytes, pool, " (server.maxBodyBytes)")
     in_flight = BytesInFlight(settings.max_in_flight_bytes)
     verbs.metrics.scrape(in_flight.METRICS, lambda: in_flight)
-    path = settings.path.rstrip("/")
-    paths: dict[VerbName, str] = {name: f"{path}/{name}" for name in get_args(VerbName)}
-    endpoints = {
-        paths.pop(verb.name): VerbEndpoint(verb, verbs.metrics, bodies, in_flight)
-        for verb in verbs.served
-    }
+    prefix = settings.path.rstrip("/")
+    paths = {name: f"{prefix}/{name}" for name in get_args(VerbName)}
+    routes: list[Route] = []
+    for verb in verbs.served:
+        endpoint = VerbEndpoint(verb, verbs.metrics, bodies, in_flight)
+        routes.append(Route(paths.pop(verb.name), endpoint, methods=["POST"]))
+    routes += [*more_routes, *health_routes(health, verbs.metrics)]
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -67,25 +68,27 @@ def application(
             giving_back.cancel()
             verbs.limits.stop()
 
-    routes = [Route(at, endpoint, methods=["POST"]) for at, endpoint in endpoints.items()]
-    routes += [*more_routes, *health_routes(health, verbs.metrics)]
-    app = _refusing(routes, verbs.metrics, {*paths.values()})
-    app.router.lifespan_context = lifespan
-    return app
+    return _refusing(routes, verbs.metrics, {*paths.values()}, lifespan)
 
 
 def health_application(health: Health, metrics: Metrics) -> Starlette:
     """Return an ASGI application with health and metrics only, for clients without certificates."""
-    return _refusing(health_routes(health, metrics), metrics, set())
+    return _refusing(health_routes(health, metrics), metrics, set(), None)
 
 
-def _refusing(routes: list[Route], metrics: Metrics, not_served: set[str]) -> Starlette:
+def _refusing(
+    routes: list[Route],
+    metrics: Metrics,
+    not_served: set[str],
+    lifespan: Lifespan[Starlette] | None,
+) -> Starlette:
     """Return an application that counts what it refuses.
 
     Args:
         routes: its routes.
         metrics: counts refusals.
         not_served: paths of verbs that no plugin needs; the first call of each path is logged.
+        lifespan: the context in which requests are answered; None: any.
     """
 
     async def refuse(request: Request, error: Exception) -> Response:
@@ -101,7 +104,7 @@ def _refusing(routes: list[Route], metrics: Metrics, not_served: set[str]) -> St
         metrics.counter(REFUSED, str(error.status_code)).inc()
         return refusal(request, error)
 
-    app = Starlette(routes=routes, exception_handlers={HTTPException: refuse})
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: refuse})
     # A redirect would turn kube-scheduler's POST into a GET.
     app.router.redirect_slashes = False
     return app

@@ -135,8 +135,7 @@ class BodyReader:
         """Return the whole body of a request, and count its bytes in ``share``.
 
         Raises:
-            HTTPException: before the body is read: 415 if it is no plain JSON, 413 if it is too
-                long, 503 if all bodies together are; while it comes: 408, and the same for chunks.
+            HTTPException: 415: no plain JSON; 413: too long; 503: no room; 408: too slow.
             ClientDisconnect: the client went away.
         """
         headers = dict(scope["headers"])
