@@ -75,18 +75,24 @@ class Health:
             for check in checks
         }
 
-    async def probe(self, request: Request) -> Response:
-        """Answer ``/livez`` or ``/readyz``: 200 and ``ok``, or 503 and a line for each check."""
-        probe = request.url.path.rpartition("/")[2]
+    def livez(self, *, verbose: bool) -> tuple[int, str]:
+        """Return the HTTP status and text of ``/livez``; the text names each failing check."""
+        return self._report("livez", verbose=verbose)
+
+    def readyz(self, *, verbose: bool) -> tuple[int, str]:
+        """Return the HTTP status and text of ``/readyz``; the text names each failing check."""
+        return self._report("readyz", verbose=verbose)
+
+    def _report(self, probe: str, *, verbose: bool) -> tuple[int, str]:
         reasons = [(check.name, check.why_not()) for check in self._probes[probe]]
         failed = any(reason for _, reason in reasons)
-        if not (failed or "verbose" in request.query_params):
-            return PlainTextResponse("ok")
+        if not (failed or verbose):
+            return 200, "ok"
         lines = [
             f"[-]{name} failed: {reason}" if reason else f"[+]{name} ok" for name, reason in reasons
         ]
         lines.append(f"{probe} check {'failed' if failed else 'passed'}\n")
-        return PlainTextResponse("\n".join(lines), 503 if failed else 200)
+        return 503 if failed else 200, "\n".join(lines)
 
 
 def health_routes(health: Health, metrics: Metrics) -> list[Route]:
@@ -112,5 +118,15 @@ def health_routes(health: Health, metrics: Metrics) -> list[Route]:
                 page = await asyncio.to_thread(metrics.render)
         return Response(page[0], headers={"content-type": page[1]})
 
-    probes = [Route(f"/{probe}", health.probe) for probe in ("livez", "readyz")]
-    return [*probes, Route("/metrics", show)]
+    def probe(path: str, report: Callable[..., tuple[int, str]]) -> Route:
+        async def answer(request: Request) -> Response:
+            status, text = report(verbose="verbose" in request.query_params)
+            return PlainTextResponse(text, status)
+
+        return Route(path, answer)
+
+    return [
+        probe("/livez", health.livez),
+        probe("/readyz", health.readyz),
+        Route("/metrics", show),
+    ]
