@@ -6,7 +6,6 @@ from typing import Final
 
 import orjson
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope, Send
 
@@ -50,11 +49,11 @@ def json_response(answer: object, status: int = 200, option: int = 0) -> Respons
     return Response(body, status, media_type="application/json")
 
 
-def refusal(request: Request, error: HTTPException) -> Response:
+def refusal(scope: Scope, error: HTTPException) -> Response:
     """Return the answer to a request that is refused, with what Starlette's own refusals lack."""
     message = error.detail
     if message == HTTPStatus(error.status_code).phrase:
-        message = f"{request.method} {request.scope['path']}: {message}"
+        message = f"{scope['method']} {scope['path']}: {message}"
     error_text = message.encode(errors="replace").decode()
     response = json_response({"Error": error_text}, error.status_code)
     for name, value in (error.headers or {}).items():

@@ -61,48 +61,50 @@ class VerbEndpoint:
 
         Raises: HTTPException: the request is refused, and the verb has no answer for that.
         """
+        # kube-scheduler began to count its timeout before this.
+        arrived_s = time.monotonic()
         with closing(Share(self._in_flight)) as share:
             try:
-                answer = await self._answer(scope, receive, share)
+                body = await self._bodies.read(scope, receive, share)
+                self._body_bytes.observe(len(body))
+                started_s = time.perf_counter()
+                try:
+                    answer = self._verb.at_once(body)
+                    if answer is None:
+                        work = self._verb.answer(body, arrived_s, share.keep_until)
+                        if not self._verb.holds_body:
+                            # The verb may take minutes, and reads the body before it waits.
+                            del body
+                            share.close()
+                        answer = await cancel_on_disconnect(work, receive)
+                finally:
+                    self._duration.observe(time.perf_counter() - started_s)
             except ClientDisconnect:
                 return
-            except HTTPException as refused:
-                if not self._verb.answers_refusals:
-                    raise
-                self._metrics.counter(REFUSED, str(refused.status_code)).inc()
-                answer = self._verb.instead(refused.detail)
+            except BaseException as error:  # noqa: BLE001  becomes an answer, or is raised again
+                answer = self._in_place_of(error)
             # By status 501 kube-scheduler's call fails.
             status = 501 if answer.abstains else 200
             if answer.abstains:
                 self._metrics.counter(REFUSED, str(status)).inc()
+            body = b""
             await send_json(scope, send, status, answer.body)
 
-    async def _answer(self, scope: Scope, receive: Receive, share: Share) -> Answer:
-        # kube-scheduler began to count its timeout before this.
-        arrived_s = time.monotonic()
-        try:
-            body = await self._bodies.read(scope, receive, share)
-            self._body_bytes.observe(len(body))
-            started_s = time.perf_counter()
-            try:
-                if (answer := self._verb.at_once(body)) is not None:
-                    return answer
-                work = self._verb.answer(body, arrived_s, share.keep_until)
-                if not self._verb.holds_body:
-                    # The verb may take minutes, and reads the body before it waits.
-                    del body
-                    share.close()
-                return await cancel_on_disconnect(work, receive)
-            finally:
-                self._duration.observe(time.perf_counter() - started_s)
-        except (HTTPException, ClientDisconnect):
-            raise
-        except WireError as error:
-            raise HTTPException(400, str(error)) from error
-        except asyncio.CancelledError:
-            # Only the end of the server cancels a request; uvicorn would log a traceback.
-            raise HTTPException(503, "kubextend is shutting down") from None
-        except BaseException:
-            # A panic of the core is a BaseException, and a plugin may raise SystemExit.
-            _LOGGER.exception("%s failed", self._verb.name)
-            return self._verb.instead(_INTERNAL)
+    def _in_place_of(self, error: BaseException) -> Answer:
+        """Return the answer that tells an error; raise HTTPException if only HTTP can tell it."""
+        match error:
+            case HTTPException():
+                refused = error
+            case WireError():
+                refused = HTTPException(400, str(error))
+            case asyncio.CancelledError():
+                # Only the end of the server cancels a request; uvicorn would log a traceback.
+                refused = HTTPException(503, "kubextend is shutting down")
+            case _:
+                # A panic of the core is a BaseException, and a plugin may raise SystemExit.
+                _LOGGER.error("%s failed", self._verb.name, exc_info=error)
+                return self._verb.instead(_INTERNAL)
+        if not self._verb.answers_refusals:
+            raise refused
+        self._metrics.counter(REFUSED, str(refused.status_code)).inc()
+        return self._verb.instead(refused.detail)
