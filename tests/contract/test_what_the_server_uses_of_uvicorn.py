@@ -25,6 +25,7 @@ OVERRIDDEN = {
     "on_message_complete": [],
     "pause_writing": [],
     "resume_writing": [],
+    "shutdown": [],
     "timeout_keep_alive_handler": [],
 }
 READ = {

@@ -5,6 +5,7 @@ import gc
 import logging
 import os
 import resource
+import select
 import signal
 import socket
 import threading
@@ -130,7 +131,7 @@ class Service:
     drain_s: float = 0.0
     sends_away: Callable[[], bool] = lambda: False
     bindings_under_way: Callable[[], Iterable[str]] = tuple
-    _is_draining: bool = field(default=False, init=False)
+    _is_ending: bool = field(default=False, init=False)
     _tls: RenewedTls | None = field(default=None, init=False)
     _servers: "list[_Server]" = field(default_factory=list, init=False)
 
@@ -155,10 +156,10 @@ class Service:
         Clients learn late that this replica is not ready, so the service answers them meanwhile.
         Each answer ends its connection, and the client's next connection goes to another replica.
         """
-        if self._is_draining or not self.drain_s:
+        if self._is_ending or not self.drain_s:
             self.stop()
             return
-        self._is_draining = True
+        self._is_ending = True
         self.health.shut_down()
         asyncio.get_running_loop().call_later(self.drain_s, self._stop_unless_stopping)
 
@@ -168,6 +169,7 @@ class Service:
 
     def stop(self) -> None:
         """Let requests in flight end, so that ``run`` returns; a second call cuts them off."""
+        self._is_ending = True
         self.health.shut_down()
         for server in self._servers[:1]:
             server.force_exit = server.should_exit
@@ -176,7 +178,7 @@ class Service:
     def _server(self, listener: Listener, bound: socket.socket) -> "_Server":
         settings = ConnectionSettings(
             listener.most_connections,
-            lambda: self._is_draining or self.sends_away(),
+            lambda: self._is_ending or self.sends_away(),
             self.metrics.counter(_CONNECTIONS_REFUSED, listener.name).inc,
         )
         tls = self._tls if listener.tls else None
@@ -269,6 +271,11 @@ class _Server(uvicorn.Server):
         self.bound = bound
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # The event loop accepts one connection a turn. The kernel resets those that still wait.
+        for _ in range(self.config.backlog):
+            if not select.select([self.bound], [], [], 0)[0]:
+                break
+            await asyncio.sleep(0)
         await super().shutdown(sockets)
         if self.force_exit:
             # A forced exit of uvicorn leaves requests, connections and the application as they are.
