@@ -121,7 +121,7 @@ class _Application(Starlette):
         self._refuse = refuse
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Return the router, whose refusals become answers."""
+        """Return the router, whose refusals become answers, below what was added to it."""
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             try:
@@ -129,4 +129,7 @@ class _Application(Starlette):
             except HTTPException as error:
                 await self._refuse(scope, error)(scope, receive, send)
 
-        return answer
+        stack: ASGIApp = answer
+        for layer, args, named in reversed(self.user_middleware):
+            stack = layer(stack, *args, **named)
+        return stack

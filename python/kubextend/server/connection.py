@@ -78,7 +78,6 @@ class Connection(HttpToolsProtocol):
         self._reading = Reading.NOTHING
         # ``_loose_bytes`` came of the present request, besides the body that the application reads.
         self._field_bytes = self._loose_bytes = 0
-        self._late_s = 0.0
         self._until_read: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -92,9 +91,8 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the application that the client is gone."""
         super().connection_lost(exc)
-        for timer in (self.timeout_keep_alive_task, self._until_read):
-            if timer is not None:
-                timer.cancel()
+        for timer in filter(None, (self.timeout_keep_alive_task, self._until_read)):
+            timer.cancel()
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes; refuse a head, framing or trailers, or a refused body, that are too long."""
@@ -102,12 +100,13 @@ class Connection(HttpToolsProtocol):
         super().data_received(data)
         if self.transport.is_closing():
             return
-        is_dropped = self._reading is Reading.BODY and not self._is_answering()
+        is_answered = self.cycle is None or self.cycle.response_complete
+        is_dropped = is_answered and self._reading is Reading.BODY
         if is_dropped and self._loose_bytes > _MOST_DROPPED_BYTES:
             self.transport.close()
         elif not is_dropped and self._loose_bytes > _MOST_HEAD_BYTES:
             self.send_400_response("What is no body is larger than 64 KiB.")
-        elif not self._is_answering():
+        elif is_answered:
             self._limit_wait()
 
     def on_message_begin(self) -> None:
@@ -172,20 +171,17 @@ class Connection(HttpToolsProtocol):
         repeat a POST.
         """
         self.timeout_keep_alive = _LAST_REQUEST_S
-        if self._is_answering() or self._reading is Reading.BODY:
+        # While an answer is due, nothing limits the wait.
+        if self.timeout_keep_alive_task is None:
             super().shutdown()
-        elif self._reading is Reading.NOTHING:
-            if self.timeout_keep_alive_task is not None:
-                self.timeout_keep_alive_task.cancel()
+        else:
+            self.timeout_keep_alive_task.cancel()
             self._limit_wait()
-
-    def _is_answering(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
 
     def _limit_wait(self) -> None:
         """Close the connection later: no answer is due, and the client may send nothing."""
-        left_s = self._late_s - self.loop.time()
-        wait_s = max(left_s, 0.0) if self._reading is Reading.HEAD else self.timeout_keep_alive
+        is_in_head = self._reading is Reading.HEAD
+        wait_s = self._late_s - self.loop.time() if is_in_head else self.timeout_keep_alive
         self.timeout_keep_alive_task = self.loop.call_later(wait_s, self.timeout_keep_alive_handler)
 
     def is_receiving(self, scope: Scope) -> bool:
