@@ -170,7 +170,8 @@ class Connection(HttpToolsProtocol):
         A connection that is closed with a request unread is reset, and kube-scheduler does not
         repeat a POST.
         """
-        self.timeout_keep_alive = _LAST_REQUEST_S
+        # uvicorn gives call_later whole seconds, which takes any.
+        self.timeout_keep_alive = _LAST_REQUEST_S  # type: ignore[assignment]
         # While an answer is due, nothing limits the wait.
         if self.timeout_keep_alive_task is None:
             super().shutdown()
