@@ -266,8 +266,8 @@ class Server(_Model):
     285 MB, their names 1 MB.
     """
     max_in_flight_bytes: Annotated[int, Field(ge=1)] = 1 << 30
-    """Bytes that all requests together may hold at a time: bodies, and heads above 4 KiB; at least
-    `maxBodyBytes`. A request beyond gets the status 503.
+    """Bytes that the bodies of all requests together may hold at a time; at least `maxBodyBytes`. A
+    request beyond gets the status 503.
     """
     # kube-scheduler drops an idle connection after 90 s; a server that drops it earlier fails a
     # call.
