@@ -180,9 +180,9 @@ def test_a_pod_that_permit_holds_no_more_leaves_its_place_to_another_of_its_name
         pod = wire.pod(name)
         server.show_pod(pod)
         call = server.begin_bind(pod, "n")
-        server.wait_until_held(pod)
+        server.until(lambda pod=pod, call=call: call.done or server.held(pod))
         held = server.held(pod)
-        assert held is not None
+        assert held, call.answer().error
         assert held.allow("A")
         assert call.answer().error == ""
 
