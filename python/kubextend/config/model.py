@@ -18,14 +18,11 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
-    PlainSerializer,
-    PlainValidator,
     PrivateAttr,
-    WithJsonSchema,
 )
 from pydantic.alias_generators import to_camel
 
-from kubextend.config.duration import Duration
+from kubextend.config.duration import Duration, GoDuration
 from kubextend.framework.kept_parts import NO_PARTS, KeptParts
 from kubextend.framework.known_plugins import KnownPlugins
 
@@ -39,7 +36,6 @@ __all__ = [
     "Extender",
     "ExtenderConfiguration",
     "ExtenderTLSConfig",
-    "GoDuration",
     "Guard",
     "ManagedResource",
     "Plugin",
@@ -141,19 +137,6 @@ class _Model(BaseModel):
     )
 
 
-def _duration(value: object) -> Duration:
-    if isinstance(value, Duration):
-        return value
-    if isinstance(value, str):
-        try:
-            return Duration.parse(value)
-        except ValueError as error:
-            message = f'{error}: the units are ns, us, ms, s, m and h, such as "1m30s"'
-            raise ValueError(message) from error
-    message = f'expected a duration such as "2s" or "1m30s", found {value!r}'
-    raise ValueError(message)
-
-
 def _server_path(path: str) -> str:
     if not path.startswith("/"):
         message = "must start with /"
@@ -191,12 +174,6 @@ def qualified_name(name: str) -> str:
 
 
 _FilePath = Annotated[str | None, AfterValidator(lambda path: path or None)]
-GoDuration = Annotated[
-    Duration,
-    PlainValidator(_duration),
-    PlainSerializer(str, return_type=str),
-    WithJsonSchema({"type": "string", "examples": ["2s", "1m30s"]}),
-]
 _Port = Annotated[int, Field(ge=1, le=65535)]
 _Percentage = Annotated[int, Field(ge=0, le=100)]
 

@@ -13,7 +13,7 @@ from typing import Annotated, Final, get_args
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
-from kubextend.config.duration import Duration
+from kubextend.config.duration import Duration, GoDuration
 from kubextend.config.issues import Findings, Location, issues_of
 from kubextend.config.kube_versions import (
     BETA_API_VERSIONS,
@@ -21,7 +21,7 @@ from kubextend.config.kube_versions import (
     SCHEDULER_KIND,
 )
 from kubextend.config.loader import without_nulls
-from kubextend.config.model import GoDuration, ManagedResource, Plugins, VerbName
+from kubextend.config.model import ManagedResource, Plugins, VerbName
 from kubextend.config.resolve import DEFAULT_SCHEDULER_NAME
 from kubextend.errors import Issue
 

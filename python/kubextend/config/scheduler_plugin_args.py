@@ -10,8 +10,8 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, JsonValue, model_validator
 
-from kubextend.config.duration import Duration
-from kubextend.config.model import GoDuration, qualified_name
+from kubextend.config.duration import Duration, GoDuration
+from kubextend.config.model import qualified_name
 from kubextend.config.scheduler_file import SchedulerObject
 
 __all__ = ["ARGS"]
