@@ -24,14 +24,14 @@ from kubextend.errors import ClusterError, ConfigError, Issue, KubextendError, W
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+    from kubextend.admission.rules import PodRules, RuleDecision
     from kubextend.cluster.client import Cluster
     from kubextend.config import EnabledPlugin, ExtenderConfiguration, Queue
-    from kubextend.config.admission_rules import PodRules, RuleDecision
-    from kubextend.config.kube_versions import KubeVersion
     from kubextend.core import ExtenderArgs, NodeStore
     from kubextend.decisions.explanation import Explanation, Facts
     from kubextend.doctor import Finding
     from kubextend.framework.plugin import Plugin
+    from kubextend.kube_scheduler.versions import KubeVersion
     from kubextend.plugin_list import ListedPlugin
     from kubextend.profile import Profile, Profiles
     from kubextend.queue import QueueEntry
@@ -176,9 +176,9 @@ def serve(
 def check(*, file: Path, scheduler: Path | None, rbac: bool) -> None:
     """Show what FILE would run, or list everything that is wrong."""
     from kubextend import app, cluster
-    from kubextend.config.admission_rules import compile_rules
-    from kubextend.config.kube_versions import NEWEST
-    from kubextend.config.scheduler_comparison import scheduler_differences
+    from kubextend.admission.rules import compile_rules
+    from kubextend.kube_scheduler.compare import scheduler_differences
+    from kubextend.kube_scheduler.versions import NEWEST
     from kubextend.rbac import roles
 
     whole = _load(file, runs_here=False)
@@ -230,7 +230,7 @@ def doctor(
     Exits with 1 if a check finds an error. Warnings do not count.
     """
     from kubextend import doctor as doctors
-    from kubextend.config.admission_rules import compile_rules
+    from kubextend.admission.rules import compile_rules
 
     config = _load(config_file, runs_here=False)
     version = _kube_version(kube_version)
@@ -279,7 +279,7 @@ def convert(*, file: Path) -> None:
     Lists what `kubextend check` would find wrong in it.
     """
     from kubextend import app, config, discovery
-    from kubextend.config.convert import converted
+    from kubextend.kube_scheduler.convert import converted
 
     text = converted(config.read_document(*config.read_file(file)))
     click.echo(text, nl=False)
@@ -321,7 +321,7 @@ def scheduler_config(
     leader_elect: bool | None,
 ) -> None:
     """Write what kube-scheduler needs to call kubextend."""
-    from kubextend.config.scheduler import legacy_policy, scheduler_configuration
+    from kubextend.kube_scheduler.write import legacy_policy, scheduler_configuration
 
     version = _kube_version(kube_version)
     legacy = version is not None and version.reads_policy
@@ -365,8 +365,8 @@ def admission(
 
     With --diff, the exit code is 0 if the cluster has exactly these policies.
     """
-    from kubextend.config.admission_policies import admission_yaml
-    from kubextend.config.admission_rules import compile_rules
+    from kubextend.admission.policies import admission_yaml
+    from kubextend.admission.rules import compile_rules
 
     _need_policies(_kube_version(kube_version))
     config = _load(config_file, runs_here=False)
@@ -387,8 +387,8 @@ def _compare_admission(
         ClusterError: the policies could not be listed.
     """
     from kubextend import cluster
-    from kubextend.config.admission_diff import differences
-    from kubextend.config.admission_policies import LABEL, policies
+    from kubextend.admission.differences import differences
+    from kubextend.admission.policies import LABEL, policies
 
     settings = config.cluster
     named = kubeconfig or (settings.kubeconfig if settings else None)
@@ -409,7 +409,7 @@ def _with_admission() -> bool:
 
 def _called(config: "ExtenderConfiguration") -> "ExtenderConfiguration":
     """Return the configuration, with --with-admission without the rules that are compiled."""
-    from kubextend.config.admission_rules import compile_rules
+    from kubextend.admission.rules import compile_rules
 
     return compile_rules(config).rest if _with_admission() else config
 
@@ -433,7 +433,7 @@ def _kube_version(text: str | None) -> "KubeVersion | None":
 
     Raises: UsageError: kubextend knows no such version.
     """
-    from kubextend.config.kube_versions import KubeVersion
+    from kubextend.kube_scheduler.versions import KubeVersion
 
     try:
         return None if text is None else KubeVersion.parse(text)
@@ -729,8 +729,8 @@ def why(  # noqa: PLR0913  one for each option
     """
     from kubextend import cluster
     from kubextend import why as whys
+    from kubextend.admission.rules import compile_rules
     from kubextend.config import model
-    from kubextend.config.admission_rules import compile_rules
     from kubextend.decisions.explanation import Cause, explain
 
     if pod is None or capture is not None:

@@ -2,7 +2,9 @@
 
 from typing import Final
 
-__all__ = ["EXTENDED_POINTS", "IN_TREE_PLUGINS", "PLUGIN_TYPES"]
+__all__ = ["EXTENDED_POINTS", "IN_TREE_PLUGINS", "PLUGIN_TYPES", "SCHEDULER_KIND"]
+
+SCHEDULER_KIND: Final = "KubeSchedulerConfiguration"
 
 # Go interface by extension point, in the order in which kube-scheduler checks the points, so that
 # kubextend and kube-scheduler report the same error first.

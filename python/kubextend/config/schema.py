@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from kubextend.config import model
 from kubextend.config.duration import Duration
-from kubextend.config.model import ExtenderConfiguration
+from kubextend.config.model import File
 from kubextend.framework.registered_plugin import RegisteredPlugin
 
 __all__ = ["SCHEMA_ID", "json_schema"]
@@ -32,7 +32,7 @@ _LAX: Final[Mapping[str, list[str]]] = {
 
 # The model gives these fields defaults, so that ``load`` can name every missing one at once.
 _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
-    "ExtenderConfiguration": ("apiVersion", "kind", "profiles"),
+    "File": ("apiVersion", "kind", "profiles"),
     "ManagedResource": ("name",),
     "Plugin": ("name",),
     "PluginConfig": ("name",),
@@ -45,7 +45,7 @@ def json_schema(plugins: Mapping[str, RegisteredPlugin]) -> _Schema:
     Args:
         plugins: the plugins by name whose arguments the schema describes.
     """
-    generated = ExtenderConfiguration.model_json_schema()
+    generated = File.model_json_schema()
     sections: dict[str, _Schema] = generated.pop("$defs")
     definitions = {name: _object(name, each) for name, each in sections.items()}
     arguments = [
@@ -58,7 +58,7 @@ def json_schema(plugins: Mapping[str, RegisteredPlugin]) -> _Schema:
         "$schema": _DRAFT,
         "$id": SCHEMA_ID,
         "title": model.KIND,
-        **_object(model.KIND, generated),
+        **_object("File", generated),
         "$defs": definitions,
     }
 

@@ -9,15 +9,15 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from kubextend import cluster, queue_controller
+from kubextend.admission.differences import Difference, Found, differences
+from kubextend.admission.policies import LABEL, policies
 from kubextend.cluster import LeaseName
 from kubextend.cluster.api_call import NOT_FOUND
-from kubextend.config.admission_diff import Difference, Found, differences
-from kubextend.config.admission_policies import LABEL, policies
-from kubextend.config.scheduler_comparison import scheduler_lease, scheduler_names
 from kubextend.doctor.examined import SAME_KUBECONFIG, Examined
 from kubextend.doctor.finding import Problem, error, skipped, warning
 from kubextend.errors import ClusterError
 from kubextend.framework.handle import NO_CLUSTER, Handle
+from kubextend.kube_scheduler.compare import scheduler_lease, scheduler_names
 from kubextend.profile import WaitingPods
 from kubextend.prometheus.args import PrometheusArgs
 from kubextend.prometheus.source import Source

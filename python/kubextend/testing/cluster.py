@@ -568,7 +568,7 @@ def _made(
     # A test sees the reason of every rejected node.
     extender = config.extender.model_copy(update={"last_filter": False})
     verbs = build_verbs(
-        config.model_copy(update={"extender": extender}),
+        replace(config, extender=extender),
         ports,
         memory=memory,
         metrics=metrics,

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
 from kubextend import core
-from kubextend.config.model import EnabledPlugin, ExtenderConfiguration, Plugins, ResolvedProfile
+from kubextend.config import EnabledPlugin, ExtenderConfiguration, ResolvedProfile
+from kubextend.config.model import Plugins
 from kubextend.errors import PluginError
 from kubextend.framework.admission import AdmissionRules, PreferredNodes, RequiredNodes
 
@@ -109,7 +110,7 @@ def compile_rules(config: ExtenderConfiguration) -> CompiledRules:
     return CompiledRules(
         tuple(decision for compiler in compilers for decision in compiler.decisions),
         tuple(rules for compiler in compilers for rules in compiler.pod_rules()),
-        config.with_profiles(tuple(compiler.rest() for compiler in compilers)),
+        replace(config, resolved=tuple(compiler.rest() for compiler in compilers)),
     )
 
 
@@ -265,12 +266,13 @@ def points_without_node_affinity(plugins: Plugins) -> frozenset[str]:
     Args:
         plugins: the plugins of a profile of kube-scheduler.
     """
+    given = plugins.by_point()
     return frozenset(
         ours
         for ours, points in _POINTS_OF.items()
         if any(
-            {each.name for each in plugins.at(point).disabled} & {"*", _NODE_AFFINITY}
-            and _NODE_AFFINITY not in {each.name for each in plugins.at(point).enabled}
+            {each.name for each in given[point].disabled} & {"*", _NODE_AFFINITY}
+            and _NODE_AFFINITY not in {each.name for each in given[point].enabled}
             for point in ("multiPoint", *points)
         )
     )

@@ -11,12 +11,11 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, BaseModel, Field, JsonValue, model_validator
 
 from kubextend.config.duration import Duration, GoDuration
-from kubextend.config.model import qualified_name
-from kubextend.config.scheduler_file import SchedulerObject
+from kubextend.config.model import QualifiedName
+from kubextend.kube_scheduler.file import SchedulerObject
 
 __all__ = ["ARGS"]
 
-_Name = Annotated[str, AfterValidator(qualified_name)]
 _Percentage = Annotated[int, Field(ge=0, le=100)]
 
 
@@ -75,7 +74,7 @@ class _Strategy(SchedulerObject):
 
 class _Constraint(SchedulerObject):
     max_skew: Annotated[int, Field(ge=1, lt=2**31)]
-    topology_key: _Name
+    topology_key: QualifiedName
     when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
     min_domains: Annotated[int, Field(ge=-(2**31), lt=2**31)] | None = None
     node_affinity_policy: str | None = None
@@ -114,8 +113,8 @@ class _BalancedAllocation(SchedulerObject):
 
 
 class _Fit(SchedulerObject):
-    ignored_resources: tuple[_Name, ...] = ()
-    ignored_resource_groups: tuple[Annotated[_Name, Field(pattern="^[^/]*$")], ...] = ()
+    ignored_resources: tuple[QualifiedName, ...] = ()
+    ignored_resource_groups: tuple[Annotated[QualifiedName, Field(pattern="^[^/]*$")], ...] = ()
     scoring_strategy: _Strategy | None = None
 
 

@@ -1,6 +1,6 @@
 """A KubeSchedulerConfiguration as typed object, decoded as strictly as kube-scheduler decodes it.
 
-An absent field has kube-scheduler's default. ``scheduler_validation`` checks what the types leave.
+An absent field has kube-scheduler's default. ``refusals`` checks what the types leave.
 
 Source: kubernetes v1.37 staging/src/k8s.io/kube-scheduler/config/v1/types.go
 """
@@ -14,20 +14,18 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
 from kubextend.config.duration import Duration, GoDuration
-from kubextend.config.issues import Findings, Location, issues_of
-from kubextend.config.kube_versions import (
-    BETA_API_VERSIONS,
-    SCHEDULER_API_VERSIONS,
-    SCHEDULER_KIND,
-)
+from kubextend.config.issues import Findings, issues_of
 from kubextend.config.loader import without_nulls
-from kubextend.config.model import ManagedResource, Plugins, VerbName
-from kubextend.config.resolve import DEFAULT_SCHEDULER_NAME
+from kubextend.config.model import ManagedResource, Plugins, PluginSet, VerbName
+from kubextend.config.profiles import DEFAULT_SCHEDULER_NAME
+from kubextend.config.scheduler_plugins import SCHEDULER_KIND
 from kubextend.errors import Issue
+from kubextend.kube_scheduler.versions import BETA_API_VERSIONS, SCHEDULER_API_VERSIONS
 
 __all__ = [
     "DOES_NOT_START",
     "VERBS",
+    "AllPlugins",
     "Election",
     "ExtenderEntry",
     "Profile",
@@ -68,6 +66,10 @@ class _TLS(SchedulerObject):
     key_file: str = ""
     key_data: str = ""
 
+    def files(self) -> Mapping[str, str]:
+        """Return the paths of the files by the names of their fields."""
+        return {"caFile": self.ca_file, "certFile": self.cert_file, "keyFile": self.key_file}
+
 
 class ExtenderEntry(SchedulerObject):
     """An entry of ``extenders``."""
@@ -102,6 +104,14 @@ class ExtenderEntry(SchedulerObject):
         return self.http_timeout if self.http_timeout > Duration(0) else _DEFAULT_TIMEOUT
 
 
+class AllPlugins(Plugins):
+    """The plugins of a profile, also at the points at which kubextend has none."""
+
+    placement_generate: PluginSet = PluginSet()
+    placement_score: PluginSet = PluginSet()
+    pod_group_post_filter: PluginSet = PluginSet()
+
+
 class ProfilePluginConfig(SchedulerObject):
     """The arguments of one plugin."""
 
@@ -114,7 +124,7 @@ class Profile(SchedulerObject):
 
     scheduler_name: str | None = None
     percentage_of_nodes_to_score: _Percentage | None = None
-    plugins: Plugins = Plugins()
+    plugins: AllPlugins = AllPlugins()
     plugin_config: tuple[ProfilePluginConfig, ...] = ()
 
 
@@ -171,16 +181,16 @@ class SchedulerConfiguration(SchedulerObject):
             name = profile.scheduler_name
             yield default if name is None else name, index
 
-    def percentage(self, index: int) -> tuple[Location, int | None]:
-        """Return location and value of a profile's percentageOfNodesToScore; None if not set.
+    def percentage(self, index: int) -> tuple[str, int | None]:
+        """Return path and value of a profile's percentageOfNodesToScore; None if not set.
 
         Args:
             index: index of the profile in ``profiles``.
         """
         own = self.profiles[index].percentage_of_nodes_to_score if self.profiles else None
         if own is not None:
-            return ("profiles", index, "percentageOfNodesToScore"), own
-        return ("percentageOfNodesToScore",), self.percentage_of_nodes_to_score
+            return f"profiles[{index}].percentageOfNodesToScore", own
+        return "percentageOfNodesToScore", self.percentage_of_nodes_to_score
 
 
 def read_scheduler_configuration(
@@ -189,11 +199,11 @@ def read_scheduler_configuration(
     """Decode a KubeSchedulerConfiguration; None if kube-scheduler would not, with the issues."""
     kind, version = tree.get("kind"), tree.get("apiVersion")
     if kind != SCHEDULER_KIND:
-        findings.complain(("kind",), "is not a kube-scheduler's", kind, f"kind: {SCHEDULER_KIND}")
+        findings.complain("kind", "is not a kube-scheduler's", kind, f"kind: {SCHEDULER_KIND}")
         return None
     if version not in SCHEDULER_API_VERSIONS:
         hint = f"apiVersion: {' or '.join(SCHEDULER_API_VERSIONS)}"
-        findings.complain(("apiVersion",), f"no such version of {kind} is known", version, hint)
+        findings.complain("apiVersion", f"no such version of {kind} is known", version, hint)
         return None
     known = {
         key: without_nulls(value, _DURATIONS) for key, value in tree.items() if value is not None
@@ -208,9 +218,7 @@ def read_scheduler_configuration(
         return None
 
 
-def refusals_of(
-    error: ValidationError, model: type[BaseModel], under: Location = ()
-) -> list[Issue]:
+def refusals_of(error: ValidationError, model: type[BaseModel], under: str = "") -> list[Issue]:
     """Return an issue for each wrong value, which keeps kube-scheduler from its start."""
     issues = issues_of(error, model, under)
     return [replace(each, message=f"{each.message}: {DOES_NOT_START}") for each in issues]

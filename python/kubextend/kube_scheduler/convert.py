@@ -12,9 +12,9 @@ from pydantic import JsonValue
 
 from kubextend.config.issues import Findings
 from kubextend.config.model import API_VERSION, KIND, Plugin, Plugins, PluginSet
-from kubextend.config.scheduler_file import Profile, read_scheduler_configuration
 from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS
 from kubextend.errors import ConfigError
+from kubextend.kube_scheduler.file import Profile, read_scheduler_configuration
 
 __all__ = ["converted"]
 
