@@ -274,9 +274,10 @@ def _finding_lines(finding: "Finding") -> Iterator[str]:
 @main.command(cls=_WithFile)
 @click.argument("file", type=click.Path(path_type=Path))
 def convert(*, file: Path) -> None:
-    """Print kubextend's configuration for the plugins of kubextend in kube-scheduler's FILE.
+    """Print kubextend's configuration for a file of kube-scheduler.
 
-    Lists what `kubextend check` would find wrong in it.
+    FILE is a KubeSchedulerConfiguration, a Policy, or a ConfigMap that holds one. Lists what
+    `kubextend check` would find wrong in the result.
     """
     from kubextend import app, config, discovery
     from kubextend.kube_scheduler.convert import converted
