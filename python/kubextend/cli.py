@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from kubextend.admission.rules import PodRules, RuleDecision
     from kubextend.cluster.client import Cluster
-    from kubextend.config import EnabledPlugin, ExtenderConfiguration, Queue
+    from kubextend.config import Configuration, EnabledPlugin, Queue
     from kubextend.core import ExtenderArgs, NodeStore
     from kubextend.decisions.explanation import Explanation, Facts
     from kubextend.doctor import Finding
@@ -343,7 +343,7 @@ def scheduler_config(
         click.echo(text, nl=False)
         return
     click.echo(legacy_policy(config), nl=False)
-    names = ", ".join(profile.scheduler_name for profile in config.resolved)
+    names = ", ".join(profile.scheduler_name for profile in config.profiles)
     message = (
         "note: a Policy has no profiles: give kube-scheduler's option --scheduler-name one of: "
         f"{names}"
@@ -379,7 +379,7 @@ def admission(
 
 
 def _compare_admission(
-    config: "ExtenderConfiguration", rules: "Sequence[PodRules]", kubeconfig: str | None
+    config: "Configuration", rules: "Sequence[PodRules]", kubeconfig: str | None
 ) -> None:
     """Print where the admission policies of the cluster are not those of the configuration.
 
@@ -408,7 +408,7 @@ def _with_admission() -> bool:
     return bool(click.get_current_context().meta.get(_WITH_ADMISSION))
 
 
-def _called(config: "ExtenderConfiguration") -> "ExtenderConfiguration":
+def _called(config: "Configuration") -> "Configuration":
     """Return the configuration, with --with-admission without the rules that are compiled."""
     from kubextend.admission.rules import compile_rules
 
@@ -528,7 +528,7 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
         raise click.ClickException(message)
     api = cluster.connect(config.cluster.kubeconfig, config.cluster.context)
     # Plugins at preEnqueue may look at pods.
-    asks = config.needs_pods and any(profile.at("preEnqueue") for profile in config.resolved)
+    asks = config.needs_pods and any(profile.at("preEnqueue") for profile in config.profiles)
     ports = ClusterPorts(pods=cluster.list_pods(api, config.kept_parts)) if asks else NO_CLUSTER
     profiles = app.build_verbs(config, ports).profiles
     pods = cluster.list_pending_pods(api, config.kept_parts)
@@ -557,9 +557,9 @@ def _set_aside(api: "Cluster") -> Mapping[str, str]:
         return {}
 
 
-def _without_gate(config: "ExtenderConfiguration") -> str:
+def _without_gate(config: "Configuration") -> str:
     """Return what to look at if no pending pod has the gate of the queue."""
-    names = [profile.scheduler_name for profile in config.resolved]
+    names = [profile.scheduler_name for profile in config.profiles]
     return (
         f"note: no pod has the gate {config.queue.gate}; if pods should wait, look at the policy "
         "that puts the gate on pods (deploy/queue/gate.yaml): it must list the scheduler names of "
@@ -567,7 +567,7 @@ def _without_gate(config: "ExtenderConfiguration") -> str:
     )
 
 
-def _lease_line(api: "Cluster", config: "ExtenderConfiguration") -> str:
+def _lease_line(api: "Cluster", config: "Configuration") -> str:
     from kubextend import cluster, queue_controller
 
     lease = queue_controller.lease_name(config)
@@ -1001,7 +1001,7 @@ def _load(
     overrides: "Mapping[str, JsonValue] | None" = None,
     *,
     runs_here: bool = True,
-) -> "ExtenderConfiguration":
+) -> "Configuration":
     from kubextend import discovery
 
     return discovery.load(file, overrides=overrides, runs_here=runs_here)
@@ -1044,7 +1044,7 @@ def _read(file: Path) -> bytes:
         raise click.ClickException(message) from error
 
 
-def _summary(config: "ExtenderConfiguration") -> Iterator[str]:
+def _summary(config: "Configuration") -> Iterator[str]:
     extender = config.extender
     names = "names only, looked up among the watched nodes"
     nodes = names if extender.node_cache_capable else "whole nodes"
@@ -1059,7 +1059,7 @@ def _summary(config: "ExtenderConfiguration") -> Iterator[str]:
         yield "guard: resources, so kubextend lists all nodes and pods and binds each pod"
     if config.queues:
         yield f"queue: {_queue(config.queue)}"
-    for profile in config.resolved:
+    for profile in config.profiles:
         yield f"profile {profile.scheduler_name}:"
         if profile.state:
             yield f"  needs a leader: {', '.join(profile.state)}"
@@ -1081,14 +1081,14 @@ def _admission_summary(decisions: "Sequence[RuleDecision]") -> Iterator[str]:
             yield from (f"  {decision}" for decision in of_profile)
 
 
-def _cluster(config: "ExtenderConfiguration") -> str:
+def _cluster(config: "Configuration") -> str:
     if config.cluster is None:
         return "not used"
     source = config.cluster.kubeconfig or "the service account, else the default kubeconfig"
     return f"{source}, context {config.cluster.context}" if config.cluster.context else source
 
 
-def _answered_by(config: "ExtenderConfiguration") -> str:
+def _answered_by(config: "Configuration") -> str:
     lease = config.server.lease
     if lease is not None:
         namespace = lease.namespace or "of the pod"

@@ -5,8 +5,8 @@ issues of the file. The package imports no plugins: the caller passes the known 
 """
 
 from kubextend.config.configuration import (
+    Configuration,
     EnabledPlugin,
-    ExtenderConfiguration,
     ResolvedProfile,
 )
 from kubextend.config.duration import Duration
@@ -25,9 +25,9 @@ from kubextend.config.yaml_document import read_document, read_file
 __all__ = [
     "DEFAULT",
     "Cluster",
+    "Configuration",
     "Duration",
     "EnabledPlugin",
-    "ExtenderConfiguration",
     "File",
     "Queue",
     "ResolvedProfile",

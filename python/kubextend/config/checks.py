@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, TypeAlias, get_args
 from urllib.parse import SplitResult, urlsplit
 
-from kubextend.config.configuration import ExtenderConfiguration
+from kubextend.config.configuration import Configuration
 from kubextend.config.duration import Duration
 from kubextend.config.issues import Findings
 from kubextend.config.model import Queue, VerbName
@@ -38,7 +38,7 @@ _Readable: TypeAlias = Callable[[str, str | None], None]
 """Checks that the file at a path of the configuration can be read."""
 
 
-def check(config: ExtenderConfiguration, findings: Findings, *, runs_here: bool) -> None:
+def check(config: Configuration, findings: Findings, *, runs_here: bool) -> None:
     """Check the fields of a configuration against each other; add the issues to ``findings``.
 
     Args:
@@ -84,7 +84,7 @@ def is_extended_resource(name: str) -> bool:
     return matched is not None and not native and len(matched["domain"]) <= _MAX_DOMAIN
 
 
-def _check_server(config: ExtenderConfiguration, findings: Findings) -> None:
+def _check_server(config: Configuration, findings: Findings) -> None:
     server = config.server
     same_port = server.port == server.health_port
     if same_port and _overlap(server.host, server.health_host or server.host):
@@ -111,7 +111,7 @@ def _check_server(config: ExtenderConfiguration, findings: Findings) -> None:
         findings.complain("server.drainDelay", "must be 0s to 20s", str(delay), hint)
 
 
-def _check_lease(config: ExtenderConfiguration, findings: Findings) -> None:
+def _check_lease(config: Configuration, findings: Findings) -> None:
     if config.server.lease is None:
         return
     if config.cluster is None:
@@ -122,7 +122,7 @@ def _check_lease(config: ExtenderConfiguration, findings: Findings) -> None:
         findings.note("server.lease", message)
 
 
-def _check_tls(config: ExtenderConfiguration, findings: Findings, readable: _Readable) -> None:
+def _check_tls(config: Configuration, findings: Findings, readable: _Readable) -> None:
     tls, at = config.server.tls, "server.tls"
     _check_both(at, tls.cert_file, tls.key_file, findings)
     if tls.client_ca_file and not tls.cert_file:
@@ -133,9 +133,7 @@ def _check_tls(config: ExtenderConfiguration, findings: Findings, readable: _Rea
     readable(f"{at}.clientCAFile", tls.client_ca_file)
 
 
-def _check_waiting_pods(
-    config: ExtenderConfiguration, findings: Findings, readable: _Readable
-) -> None:
+def _check_waiting_pods(config: Configuration, findings: Findings, readable: _Readable) -> None:
     given, at = config.server.waiting_pods, "server.waitingPods"
     if given is not None:
         if not given.allowed_names and not given.token_file:
@@ -147,9 +145,7 @@ def _check_waiting_pods(
             findings.note(at, f"{_NOBODY_WAITS} wait")
 
 
-def _check_decisions(
-    config: ExtenderConfiguration, findings: Findings, readable: _Readable
-) -> None:
+def _check_decisions(config: Configuration, findings: Findings, readable: _Readable) -> None:
     given, at = config.server.decisions, "server.decisions"
     readers = given.allowed_names or given.token_file
     if readers and not given.max_bytes:
@@ -163,7 +159,7 @@ def _check_decisions(
 
 
 def _check_callers(
-    config: ExtenderConfiguration,
+    config: Configuration,
     at: str,
     names: Sequence[str],
     token_file: str | None,
@@ -185,7 +181,7 @@ def _check_callers(
         findings.complain(f"{at}.tokenFile", message, token_file, hint)
 
 
-def _check_cluster(config: ExtenderConfiguration, findings: Findings, readable: _Readable) -> None:
+def _check_cluster(config: Configuration, findings: Findings, readable: _Readable) -> None:
     if config.cluster:
         readable("cluster.kubeconfig", config.cluster.kubeconfig)
         return
@@ -201,7 +197,7 @@ def _check_cluster(config: ExtenderConfiguration, findings: Findings, readable: 
             findings.complain("cluster", f"Required value: {what}", hint=_ADD_CLUSTER)
 
 
-def _check_url_prefix(config: ExtenderConfiguration, findings: Findings) -> None:
+def _check_url_prefix(config: Configuration, findings: Findings) -> None:
     text, at = config.extender.url_prefix, "extender.urlPrefix"
     if text is None:
         return
@@ -226,7 +222,7 @@ def _check_url_prefix(config: ExtenderConfiguration, findings: Findings) -> None
         findings.note(at, f"{why}: right only behind a proxy")
 
 
-def _unlike_own(config: ExtenderConfiguration, url: SplitResult, *, same_path: bool) -> list[str]:
+def _unlike_own(config: Configuration, url: SplitResult, *, same_path: bool) -> list[str]:
     """Return a phrase for each part of ``extender.urlPrefix`` that is not the server's own."""
     server = config.server
     port = url.port or (443 if url.scheme == "https" else 80)
@@ -257,7 +253,7 @@ def _wrong_with(text: str) -> str:
     return ""
 
 
-def _check_extender(config: ExtenderConfiguration, findings: Findings) -> None:
+def _check_extender(config: Configuration, findings: Findings) -> None:
     extender, at = config.extender, "extender"
     tls, timeout, wait = extender.tls_config, extender.http_timeout, extender.permit_max_wait
     _check_both(f"{at}.tlsConfig", tls.cert_file, tls.key_file, findings)
@@ -285,7 +281,7 @@ def _check_extender(config: ExtenderConfiguration, findings: Findings) -> None:
         findings.note("autoscaler.markHeldPods", f"{_NOBODY_WAITS} be held")
 
 
-def _check_managed_resources(config: ExtenderConfiguration, findings: Findings) -> None:
+def _check_managed_resources(config: Configuration, findings: Findings) -> None:
     at = "extender.managedResources"
     names: list[str] = []
     for index, resource in enumerate(config.extender.managed_resources):
@@ -309,7 +305,7 @@ def _check_managed_resources(config: ExtenderConfiguration, findings: Findings) 
             findings.complain(at, message, names, "leave one of them out")
 
 
-def _check_queue(config: ExtenderConfiguration, findings: Findings) -> None:
+def _check_queue(config: Configuration, findings: Findings) -> None:
     queue = config.queue
     if not config.queues:
         if queue != Queue():
@@ -323,11 +319,11 @@ def _check_queue(config: ExtenderConfiguration, findings: Findings) -> None:
         findings.note("queue.window", message)
 
 
-def _check_profiles(config: ExtenderConfiguration, findings: Findings) -> None:
-    if not config.resolved:
+def _check_profiles(config: Configuration, findings: Findings) -> None:
+    if not config.profiles:
         hint = "add a profile that enables a plugin"
         findings.complain("profiles", "Required value", [], hint)
-    for index, profile in enumerate(config.resolved):
+    for index, profile in enumerate(config.profiles):
         percentage = profile.percentage_of_nodes_to_score
         if percentage is not None and percentage < _EVERY_NODE:
             message = "kube-scheduler stops at a sample, which may hold no node that fits"

@@ -21,7 +21,7 @@ from kubextend.config.model import (
 from kubextend.framework.kept_parts import NO_PARTS, KeptParts
 from kubextend.framework.known_plugins import KnownPlugins
 
-__all__ = ["EnabledPlugin", "ExtenderConfiguration", "ResolvedProfile"]
+__all__ = ["Configuration", "EnabledPlugin", "ResolvedProfile"]
 
 _BINDING_POINTS = ("reserve", "permit", "preBind", "bind", "postBind")
 # Permit is here because the next filter call of a pod answers that Permit rejected it.
@@ -77,7 +77,7 @@ class ResolvedProfile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExtenderConfiguration:
+class Configuration:
     """A configuration that kubextend can run. The sections are those of the file, ``model.File``.
 
     Attributes:
@@ -88,7 +88,7 @@ class ExtenderConfiguration:
         guard: what kubextend checks right before it binds a pod.
         queue: how the queue releases pods.
         score_scale: the scale of scores.
-        resolved: the profiles with multiPoint expanded, in the file's order.
+        profiles: the profiles with multiPoint expanded, in the file's order.
         pass_through: the names of schedulers whose pods kubextend leaves alone.
         plugins: all known plugins by name, those of the file's ``outOfTree`` included.
         notes: one sentence for each field that has no effect, or deserves a warning.
@@ -102,19 +102,19 @@ class ExtenderConfiguration:
     guard: Guard
     queue: Queue
     score_scale: Literal["additive", "strict10"]
-    resolved: tuple[ResolvedProfile, ...]
+    profiles: tuple[ResolvedProfile, ...]
     pass_through: tuple[str, ...]
     plugins: KnownPlugins
     notes: tuple[str, ...]
     sha256: str
 
     @classmethod
-    def of(cls, file: File, resolved: tuple[ResolvedProfile, ...], plugins: KnownPlugins) -> Self:
+    def of(cls, file: File, profiles: tuple[ResolvedProfile, ...], plugins: KnownPlugins) -> Self:
         """Return the configuration of a file, still without notes.
 
         Args:
             file: the file, each field of which is right.
-            resolved: the file's profiles with multiPoint expanded.
+            profiles: the file's profiles with multiPoint expanded.
             plugins: all known plugins by name.
         """
         sections = dict(file)
@@ -122,7 +122,7 @@ class ExtenderConfiguration:
             del sections[name]
         fields = json.dumps(file.model_dump(mode="json", by_alias=True), sort_keys=True)
         sha256 = hashlib.sha256(fields.encode()).hexdigest()
-        return cls(**sections, resolved=resolved, plugins=plugins, notes=(), sha256=sha256)
+        return cls(**sections, profiles=profiles, plugins=plugins, notes=(), sha256=sha256)
 
     @property
     def scheme(self) -> Literal["http", "https"]:
@@ -165,12 +165,12 @@ class ExtenderConfiguration:
     @property
     def counts_pods(self) -> bool:
         """Whether a profile enables a plugin with ``needs_pods = True`` at PreFilter or Filter."""
-        return any(profile.counts_pods for profile in self.resolved)
+        return any(profile.counts_pods for profile in self.profiles)
 
     @property
     def needs_leader(self) -> bool:
         """Whether plugins of a profile, or the guard, keep what other replicas do not know."""
-        return self.guard.resources or any(profile.state for profile in self.resolved)
+        return self.guard.resources or any(profile.state for profile in self.profiles)
 
     @property
     def needs_pods(self) -> bool:
@@ -179,7 +179,7 @@ class ExtenderConfiguration:
         kubextend must do so if a profile enables a plugin with ``needs_pods = True``, or any plugin
         at Reserve or Permit, or if the guard compares requests with the room on nodes.
         """
-        asked_for = any(profile.needs_pods for profile in self.resolved) or self.guard.resources
+        asked_for = any(profile.needs_pods for profile in self.profiles) or self.guard.resources
         return asked_for or self.any_at("reserve", "permit")
 
     @property
@@ -188,15 +188,15 @@ class ExtenderConfiguration:
 
         Raises: KubextendError: a plugin's ``informers`` hold something else.
         """
-        enabled = {name for profile in self.resolved for name in profile.args}
+        enabled = {name for profile in self.profiles for name in profile.args}
         return tuple(sorted({each for name in enabled for each in self.plugins[name].informers}))
 
     @property
     def kept_parts(self) -> KeptParts:
         """The optional parts of pods and nodes that a plugin of any profile needs."""
         return KeptParts(
-            details=any(profile.parts["details"] for profile in self.resolved),
-            raw=any(profile.parts["raw"] for profile in self.resolved),
+            details=any(profile.parts["details"] for profile in self.profiles),
+            raw=any(profile.parts["raw"] for profile in self.profiles),
         )
 
     @property
@@ -206,4 +206,4 @@ class ExtenderConfiguration:
 
     def any_at(self, *points: str) -> bool:
         """Return whether any profile enables a plugin at one of some extension points."""
-        return any(profile.at(point) for profile in self.resolved for point in points)
+        return any(profile.at(point) for profile in self.profiles for point in points)

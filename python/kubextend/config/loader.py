@@ -10,7 +10,7 @@ from typing import Final
 from pydantic import JsonValue, ValidationError
 
 from kubextend.config.checks import check
-from kubextend.config.configuration import ExtenderConfiguration
+from kubextend.config.configuration import Configuration
 from kubextend.config.expansion import Catalog
 from kubextend.config.issues import Findings, issues_of
 from kubextend.config.model import API_VERSION, KIND, File
@@ -45,7 +45,7 @@ def load(
     known: Mapping[str, RegisteredPlugin],
     overrides: Mapping[str, JsonValue] | None = None,
     runs_here: bool = True,
-) -> ExtenderConfiguration:
+) -> Configuration:
     """Load a configuration file, check the configuration, and return it typed.
 
     Args:
@@ -69,7 +69,7 @@ def parse(
     known: Mapping[str, RegisteredPlugin],
     overrides: Mapping[str, JsonValue] | None = None,
     runs_here: bool = True,
-) -> ExtenderConfiguration:
+) -> Configuration:
     """Check a configuration given as a JSON object, and return the typed configuration.
 
     Args:
@@ -95,7 +95,7 @@ def parse(
     names = [profile.scheduler_name for profile in file.profiles]
     check_scheduler_names(names, findings, file.pass_through)
     profiles = resolve(file.profiles, Catalog(plugins), findings)
-    config = ExtenderConfiguration.of(file, profiles, plugins)
+    config = Configuration.of(file, profiles, plugins)
     check(config, findings, runs_here=runs_here)
     findings.refuse_any(tree)
     return replace(config, notes=tuple(findings.notes))

@@ -126,7 +126,7 @@ def gates(examined: Examined) -> Iterator[Problem]:
     """Look for pods with a scheduling gate that nobody removes."""
     config = examined.config
     queue_gate = config.queue.gate
-    queued = {profile.scheduler_name for profile in config.resolved} if config.queues else set()
+    queued = {profile.scheduler_name for profile in config.profiles} if config.queues else set()
     unreleased: Counter[str] = Counter()
     foreign: Counter[str] = Counter()
     for pod in examined.pending_pods:
@@ -147,7 +147,7 @@ def gates(examined: Examined) -> Iterator[Problem]:
 
 def scheduler_names_of_pods(examined: Examined) -> Iterator[Problem]:
     """Look for pending pods whose spec.schedulerName is nearly that of a profile."""
-    ours = {profile.scheduler_name for profile in examined.config.resolved}
+    ours = {profile.scheduler_name for profile in examined.config.profiles}
     known = {*ours, *examined.config.pass_through, _DEFAULT_SCHEDULER}
     if examined.scheduler is not None:
         known |= scheduler_names(examined.scheduler)
@@ -214,7 +214,7 @@ def _sources(examined: Examined) -> Iterator[tuple[str, Source]]:
     handle = Handle(
         WaitingPods(), NO_CLUSTER, configuration=config, common_metrics=CollectorRegistry()
     )
-    for profile in config.resolved:
+    for profile in config.profiles:
         for name, args in profile.args.items():
             if isinstance(args, PrometheusArgs):
                 config.plugins[name].make(args, handle)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kubextend import cluster, core, queue_controller
 from kubextend.admission.rules import PodRules
-from kubextend.config import ExtenderConfiguration
+from kubextend.config import Configuration
 from kubextend.errors import ClusterError
 from kubextend.kube_scheduler.versions import KubeVersion
 
@@ -36,7 +36,7 @@ class Examined:
         rules: the rules that are compiled; None: no rule is.
     """
 
-    config: ExtenderConfiguration
+    config: Configuration
     scheduler: Path | None = None
     kubeconfig: str | None = None
     kube_version: KubeVersion | None = None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, Self, TypeAlias
 from urllib.parse import urlsplit
 
-from kubextend.config import ExtenderConfiguration, VerbName, read_document, read_file
+from kubextend.config import Configuration, VerbName, read_document, read_file
 from kubextend.config.issues import Findings
 from kubextend.config.profiles import DEFAULT_SCHEDULER_NAME
 from kubextend.errors import Issue
@@ -120,7 +120,7 @@ class SchedulerDifferences(NamedTuple):
     notes: tuple[str, ...]
 
 
-def scheduler_differences(config: ExtenderConfiguration, file: str | Path) -> SchedulerDifferences:
+def scheduler_differences(config: Configuration, file: str | Path) -> SchedulerDifferences:
     """Compare a KubeSchedulerConfiguration with what ``kubextend scheduler-config`` would write.
 
     Other extenders, other plugins and the connection to the cluster do not concern kubextend, and
@@ -137,7 +137,7 @@ def scheduler_differences(config: ExtenderConfiguration, file: str | Path) -> Sc
     findings = Findings()
     found = read_scheduler_configuration(read_document(data, source), findings)
     if found is not None:
-        ours = {name for profile in config.resolved for name in profile.args}
+        ours = {name for profile in config.profiles for name in profile.args}
         validate(found, ours, findings)
         written = read_document(scheduler_configuration(config).encode(), "what is written")
         wanted = SchedulerConfiguration.model_validate_json(json.dumps(written))
@@ -186,7 +186,7 @@ def _note_where_it_starts(found: SchedulerConfiguration, findings: Findings) -> 
 
 
 def _compare_extenders(
-    config: ExtenderConfiguration,
+    config: Configuration,
     found: SchedulerConfiguration,
     wanted: SchedulerConfiguration,
     findings: Findings,
@@ -252,7 +252,7 @@ def _compare_verb(
 
 
 def _compare_last_filter(
-    config: ExtenderConfiguration,
+    config: Configuration,
     found: SchedulerConfiguration,
     ours: Mapping[str, ExtenderEntry],
     findings: Findings,
@@ -383,14 +383,14 @@ def _compare_tls(pair: _Pair, findings: Findings) -> None:
 
 
 def _compare_profiles(
-    config: ExtenderConfiguration,
+    config: Configuration,
     found: SchedulerConfiguration,
     wanted: SchedulerConfiguration,
     findings: Findings,
 ) -> None:
     """Compare schedulerName and percentageOfNodesToScore of each profile of kube-scheduler."""
     theirs = dict(found.named_profiles())
-    ours = [profile.scheduler_name for profile in config.resolved]
+    ours = [profile.scheduler_name for profile in config.profiles]
     for name in ours:
         if name not in theirs:
             message = f"no profile has schedulerName {name}: its pods stay pending for ever"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import yaml
 from pydantic import JsonValue
 
-from kubextend.config import Duration, ExtenderConfiguration, ResolvedProfile, VerbName
+from kubextend.config import Configuration, Duration, ResolvedProfile, VerbName
 from kubextend.config.checks import is_wildcard
 from kubextend.config.issues import Findings
 from kubextend.config.profiles import DEFAULT_SCHEDULER_NAME
@@ -90,7 +90,7 @@ _BIND = """\
 
 
 def scheduler_configuration(
-    config: ExtenderConfiguration,
+    config: Configuration,
     *,
     kubeconfig: str | None = None,
     leader_elect: bool | None = None,
@@ -117,7 +117,7 @@ def scheduler_configuration(
         _connection(kubeconfig, config),
         _election(config, leader_elect),
         _PERCENTAGE if config.rejects_nodes else "",
-        _yaml({"profiles": [_profile(each) for each in config.resolved]}),
+        _yaml({"profiles": [_profile(each) for each in config.profiles]}),
         _PASSED_THROUGH + _yaml(passed) if passed else "",
         _extenders(config),
     ]
@@ -127,7 +127,7 @@ def scheduler_configuration(
     return text
 
 
-def legacy_policy(config: ExtenderConfiguration) -> str:
+def legacy_policy(config: Configuration) -> str:
     """Return a Policy that makes kube-scheduler up to 1.22 call kubextend, as JSON.
 
     Raises: ConfigError: kube-scheduler could not reach or verify the server, or it does not know
@@ -139,7 +139,7 @@ def legacy_policy(config: ExtenderConfiguration) -> str:
     return json.dumps(policy, indent=2) + "\n"
 
 
-def _refuse_uncallable(config: ExtenderConfiguration, version: KubeVersion | None) -> None:
+def _refuse_uncallable(config: Configuration, version: KubeVersion | None) -> None:
     """Check that kube-scheduler of a version can reach and verify the server."""
     findings, extender, server = Findings(), config.extender, config.server
     if not extender.url_prefix and is_wildcard(server.host):
@@ -164,7 +164,7 @@ def _refuse_uncallable(config: ExtenderConfiguration, version: KubeVersion | Non
     findings.refuse_any({})
 
 
-def _connection(kubeconfig: str | None, config: ExtenderConfiguration) -> str:
+def _connection(kubeconfig: str | None, config: Configuration) -> str:
     """Return the YAML of the field clientConnection: kubeconfig and limit of API calls.
 
     The limit is higher than kube-scheduler's default if kubextend filters nodes or has a queue:
@@ -178,9 +178,9 @@ def _connection(kubeconfig: str | None, config: ExtenderConfiguration) -> str:
     return comment + _yaml({"clientConnection": connection}) if connection else ""
 
 
-def _election(config: ExtenderConfiguration, leader_elect: bool | None) -> str:
+def _election(config: Configuration, leader_elect: bool | None) -> str:
     election: dict[str, JsonValue] = {} if leader_elect is None else {"leaderElect": leader_elect}
-    names = {*config.pass_through, *(profile.scheduler_name for profile in config.resolved)}
+    names = {*config.pass_through, *(profile.scheduler_name for profile in config.profiles)}
     comment = ""
     if leader_elect is not False:
         if DEFAULT_SCHEDULER_NAME in names:
@@ -198,7 +198,7 @@ def _profile(profile: ResolvedProfile) -> JsonValue:
     return {"schedulerName": profile.scheduler_name, **given}
 
 
-def _extenders(config: ExtenderConfiguration) -> str:
+def _extenders(config: Configuration) -> str:
     entries = _entries(config)
     if not entries:
         return _NO_EXTENDERS
@@ -218,7 +218,7 @@ def _comment(entry: Mapping[str, JsonValue], of_filter: str) -> str:
     return comment + (_NAMES if entry["nodeCacheCapable"] else _WHOLE_NODES)
 
 
-def _entries(config: ExtenderConfiguration) -> list[dict[str, JsonValue]]:
+def _entries(config: Configuration) -> list[dict[str, JsonValue]]:
     """Return the extender entries for kubextend: filter, preempt and prioritize, then bind.
 
     With preemptGroups, preempt has an entry of its own. The fields have the order of the Go type
@@ -240,7 +240,7 @@ def _entries(config: ExtenderConfiguration) -> list[dict[str, JsonValue]]:
 
 
 def _entry(
-    config: ExtenderConfiguration, verbs: Sequence[VerbName], timeout: Duration, *, ignorable: bool
+    config: Configuration, verbs: Sequence[VerbName], timeout: Duration, *, ignorable: bool
 ) -> dict[str, JsonValue]:
     """Return an element of ``extenders``: kube-scheduler is to send it whole nodes or pods."""
     entry: dict[str, JsonValue] = {"urlPrefix": config.url_prefix}

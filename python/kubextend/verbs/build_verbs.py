@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from kubextend import core
-from kubextend.config import ExtenderConfiguration, ResolvedProfile
+from kubextend.config import Configuration, ResolvedProfile
 from kubextend.errors import KubextendError
 from kubextend.framework.handle import NO_CLUSTER, ClusterPorts, Handle
 from kubextend.framework.imports import in_own_code
@@ -24,7 +24,7 @@ __all__ = ["build_verbs", "handle_of", "memory_of", "waiting_pods_of"]
 
 
 def build_verbs(
-    config: ExtenderConfiguration,
+    config: Configuration,
     ports: ClusterPorts = NO_CLUSTER,
     *,
     memory: Memory | None = None,
@@ -48,14 +48,14 @@ def build_verbs(
     memory = memory or memory_of(config, ports, metrics, waiting_pods=waiting_pods_of(config))
     metrics.scrape(NODE_STORE, memory.request_store.stats, store="request")
     handle = handle or handle_of(config, ports, memory, metrics)
-    made = (_profile_of(config, each, handle) for each in config.resolved)
+    made = (_profile_of(config, each, handle) for each in config.profiles)
     profiles = Profiles.of(made, config.pass_through)
     settings = _extender_settings(config)
     return Verbs(Context(profiles, memory, ports, settings, metrics, not_started))
 
 
 def memory_of(
-    config: ExtenderConfiguration,
+    config: Configuration,
     ports: ClusterPorts,
     metrics: Metrics,
     *,
@@ -90,7 +90,7 @@ def memory_of(
 
 
 def handle_of(
-    config: ExtenderConfiguration, ports: ClusterPorts, memory: Memory, metrics: Metrics
+    config: Configuration, ports: ClusterPorts, memory: Memory, metrics: Metrics
 ) -> Handle:
     """Return the Handle from which the Handles of all plugins are made.
 
@@ -109,9 +109,7 @@ def handle_of(
     )
 
 
-def _profile_of(
-    config: ExtenderConfiguration, resolved: ResolvedProfile, handle: Handle
-) -> Profile:
+def _profile_of(config: Configuration, resolved: ResolvedProfile, handle: Handle) -> Profile:
     """Make a profile, with one instance of each plugin for all its extension points.
 
     Args:
@@ -141,7 +139,7 @@ def _profile_of(
     )
 
 
-def waiting_pods_of(config: ExtenderConfiguration) -> WaitingPods:
+def waiting_pods_of(config: Configuration) -> WaitingPods:
     """Return a ``WaitingPods`` that holds no pod yet, with the limits of a configuration."""
     extender = config.extender
     return WaitingPods(
@@ -166,7 +164,7 @@ def _made(
         raise KubextendError(message) from error
 
 
-def _extender_settings(config: ExtenderConfiguration) -> ExtenderSettings:
+def _extender_settings(config: Configuration) -> ExtenderSettings:
     return ExtenderSettings(
         ignorable=config.extender.ignorable,
         last_filter=config.extender.last_filter,
