@@ -55,8 +55,8 @@ _OTHER_KUBECONFIG = (
     "asked with cluster.kubeconfig of the configuration; --kubeconfig names another file"
 )
 _STILL_CHECKED = (
-    "note: checked as kube-scheduler {} does at its start; it alone can check its files, "
-    "certificates, addresses and feature gates, and checks node affinity in arguments of plugins"
+    "note: kube-scheduler checks more at its start: its own plugins and their arguments, the times "
+    "of its election, its files, certificates, addresses and feature gates"
 )
 _EMPTY_NODES = (
     "nodeCacheCapable is false: kube-scheduler 1.33 and later scores by resources as if every "
@@ -178,7 +178,6 @@ def check(*, file: Path, scheduler: Path | None, rbac: bool) -> None:
     from kubextend import app, cluster
     from kubextend.admission.rules import compile_rules
     from kubextend.kube_scheduler.compare import scheduler_differences
-    from kubextend.kube_scheduler.versions import NEWEST
     from kubextend.rbac import roles
 
     whole = _load(file, runs_here=False)
@@ -204,7 +203,7 @@ def check(*, file: Path, scheduler: Path | None, rbac: bool) -> None:
         _print_line(f"note: {note}")
     if differences.issues:
         raise ConfigError(differences.issues)
-    click.echo(_STILL_CHECKED.format(NEWEST))
+    click.echo(_STILL_CHECKED)
     click.echo(f"{scheduler} fits: kube-scheduler calls kubextend as this configuration says")
 
 

@@ -39,35 +39,33 @@ class Catalog:
             self._unavailable[name] = error
             return None
 
-    def why_not(self, name: str, point: str) -> PluginUnavailableError:
-        """Return why ``find`` finds no plugin of a name.
+    def complain(self, name: str, at: str, findings: Findings, point: str = "multiPoint") -> None:
+        """Add an issue about a path that names no plugin that ``find`` finds.
 
         Args:
             name: the name.
+            at: the path of the name in the file.
+            findings: gets the issue.
             point: the extension point whose plugins the hint lists; ``multiPoint``: all plugins.
         """
-        if name in self._unavailable:
-            return self._unavailable[name]
         message = f'{PLUGIN_TYPES.get(point, "plugin")} "{name}" does not exist'
-        if name in IN_TREE_PLUGINS:
-            hint = f"{name} is kube-scheduler's own and runs there; leave it out here"
-            return PluginUnavailableError(message, hint)
+        hint = f"{name} is kube-scheduler's own and runs there; leave it out here"
+        if not name:
+            message, hint = "Required value", ""
+        elif unavailable := self._unavailable.get(name):
+            message, hint = unavailable.message, unavailable.hint
+        elif name not in IN_TREE_PLUGINS:
+            hint = self._hint(name, point)
+        findings.complain(at, message, name, hint)
+
+    def _hint(self, name: str, point: str) -> str:
         anywhere = point not in PLUGIN_TYPES
         # A hint must not import anything.
         fitting = [each for each in self._known if anywhere or self._known.may_extend(each, point)]
         hint = suggestion(name, fitting, "plugins" if anywhere else f"{point} plugins")
-        if not hint.startswith("did you mean"):
-            own = "install its package beside kubextend, or name its class in outOfTree"
-            hint = f"{hint}; a plugin of your own: {own}"
-        return PluginUnavailableError(message, hint)
-
-    def complain(self, name: str, at: str, findings: Findings, point: str = "multiPoint") -> None:
-        """Add an issue about a path that names no plugin that could be used."""
-        if not name:
-            findings.complain(at, "Required value", name)
-        else:
-            why = self.why_not(name, point)
-            findings.complain(at, why.message, name, why.hint)
+        own = "install its package beside kubextend, or name its class in outOfTree"
+        near = hint.startswith("did you mean")
+        return hint if near else f"{hint}; a plugin of your own: {own}"
 
 
 class _Known(NamedTuple):
@@ -114,13 +112,13 @@ def expand(
         points = [
             point
             for point in PLUGIN_TYPES
-            if point in given and each.reaches(point, given[point])
+            if each.reaches(point, given[point])
             if each.name not in {plugin.name for plugin in given[point].enabled}
         ]
         if first is not each and points:
             _refuse_double(each, first, points[0], findings)
     expanded: dict[str, tuple[EnabledPlugin, ...]] = {}
-    for point in (point for point in PLUGIN_TYPES if point in given):
+    for point in PLUGIN_TYPES:
         known = _enabled(given, point, at, catalog, findings)
         specific = [*_fitting(known, point, findings)]
         through = [each for each in multi if each.reaches(point, given[point])]

@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -160,24 +160,20 @@ def _prepared(
     return prepared
 
 
-def without_nulls(value: JsonValue, kept: Collection[str] = ()) -> JsonValue:
+def without_nulls(value: JsonValue) -> JsonValue:
     """Return a copy of a JSON value without null fields; in Kubernetes null means absent.
 
     The arguments of plugins, below the key ``args``, keep their nulls: each plugin decides what
     null means.
-
-    Args:
-        value: the JSON value.
-        kept: the fields that are kept even if they are null.
     """
     if isinstance(value, list):
-        return [without_nulls(item, kept) for item in value]
+        return [without_nulls(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: copy.deepcopy(item) if key == "args" else without_nulls(item, kept)
+        key: copy.deepcopy(item) if key == "args" else without_nulls(item)
         for key, item in value.items()
-        if item is not None or key in kept
+        if item is not None
     }
 
 

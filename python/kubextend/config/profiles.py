@@ -17,12 +17,12 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from kubextend.config.configuration import EnabledPlugin, ResolvedProfile
 from kubextend.config.expansion import Catalog, expand
 from kubextend.config.issues import Findings, issues_of
-from kubextend.config.model import PluginConfig, Plugins, SchedulerProfile
+from kubextend.config.model import PluginConfig, SchedulerProfile
 from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS, PLUGIN_TYPES
 from kubextend.framework.kept_parts import kept_parts
 from kubextend.framework.spelling import misspelt_methods
 
-__all__ = ["DEFAULT_SCHEDULER_NAME", "check_queue_sort", "check_scheduler_names", "resolve"]
+__all__ = ["DEFAULT_SCHEDULER_NAME", "check_scheduler_names", "resolve"]
 
 DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
 # Bytes. The store of pods cuts a longer spec.schedulerName, so no profile would match such a pod.
@@ -48,7 +48,7 @@ def resolve(
         catalog: looks up plugin names.
         findings: gets issues and notes; if there is any issue, do not use the resolved profiles.
     """
-    check_queue_sort([(each.scheduler_name, each.plugins) for each in profiles], findings)
+    _check_queue_sort(profiles, findings)
     resolved = tuple(
         _Resolution(f"profiles[{index}]", profile, catalog, findings).resolved()
         for index, profile in enumerate(profiles)
@@ -89,22 +89,18 @@ def check_scheduler_names(
             findings.complain(where, f'Duplicate value: "{name}"', name, hint)
 
 
-def check_queue_sort(profiles: Sequence[tuple[str | None, Plugins]], findings: Findings) -> None:
-    """Check the profiles' ``queueSort`` sections: at most one plugin, equal in all profiles.
-
-    Args:
-        profiles: schedulerName and plugins of each profile; those of multiPoint are not looked at.
-        findings: gets the issues.
-    """
-    for index, (_, plugins) in enumerate(profiles):
+def _check_queue_sort(profiles: Sequence[SchedulerProfile], findings: Findings) -> None:
+    """Check the profiles' ``queueSort`` sections: at most one plugin, equal in all profiles."""
+    for index, profile in enumerate(profiles):
         at = f"profiles[{index}].plugins.queueSort"
-        names = [plugin.name for plugin in plugins.queue_sort.enabled]
+        given, first = (each.plugins.queue_sort for each in (profile, profiles[0]))
+        names = [plugin.name for plugin in given.enabled]
         if index == 0 and len(names) > 1:
             findings.complain(f"{at}.enabled", "only one queue sort plugin can be enabled", names)
-        first_name, first = profiles[0]
-        if plugins.queue_sort != first.queue_sort:
-            enabled = ", ".join(plugin.name for plugin in first.queue_sort.enabled) or "none"
-            hint = f"kube-scheduler has one queue; profile {first_name} has {enabled}"
+        if given != first:
+            enabled = ", ".join(plugin.name for plugin in first.enabled) or "none"
+            has = f"profile {profiles[0].scheduler_name} has {enabled}"
+            hint = f"kube-scheduler has one queue; {has}"
             findings.complain(at, "must be the same for all profiles", names, hint)
 
 

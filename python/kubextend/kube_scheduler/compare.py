@@ -23,7 +23,7 @@ from kubextend.kube_scheduler.file import (
     SchedulerConfiguration,
     read_scheduler_configuration,
 )
-from kubextend.kube_scheduler.refusals import validate
+from kubextend.kube_scheduler.refusals import refuse
 from kubextend.kube_scheduler.versions import BETA_API_VERSIONS
 from kubextend.kube_scheduler.write import LEASE_NAME, scheduler_configuration
 
@@ -138,7 +138,7 @@ def scheduler_differences(config: Configuration, file: str | Path) -> SchedulerD
     found = read_scheduler_configuration(read_document(data, source), findings)
     if found is not None:
         ours = {name for profile in config.profiles for name in profile.args}
-        validate(found, ours, findings)
+        refuse(found, ours, findings)
         written = read_document(scheduler_configuration(config).encode(), "what is written")
         wanted = SchedulerConfiguration.model_validate_json(json.dumps(written))
         _compare_extenders(config, found, wanted, findings)
@@ -175,10 +175,8 @@ def scheduler_lease(file: str | Path) -> tuple[str, str] | None:
 
 def _note_where_it_starts(found: SchedulerConfiguration, findings: Findings) -> None:
     if releases := BETA_API_VERSIONS.get(found.api_version):
-        message = (
-            f"only kube-scheduler {releases} reads {found.api_version}; 1.25 and later read v1. "
-            "The names and arguments of its own plugins were not checked"
-        )
+        read = f"only kube-scheduler {releases} reads {found.api_version}"
+        message = f"{read}; 1.25 and later read v1"
         findings.note("apiVersion", message)
     if not found.client_connection.kubeconfig:
         message = "none, so kube-scheduler starts only inside a cluster"
