@@ -60,6 +60,11 @@ _TOO_LONG: Final[Mapping[_Role, str]] = {
     "preempt": "one call that hangs holds up the scheduling of all pods for {found}",
     "bind": "a bind whose answer is lost keeps its place on the node for {found}",
 }
+_OTHER_FILE: Final = {
+    "ca": "the server is not trusted",
+    "cert": "the server refuses kube-scheduler's certificate",
+    "key": "the key has to be that of certFile",
+}
 _NO_NODES: Final = (
     "requests carry names of nodes, and kubextend watches no nodes: every call is an error"
 )
@@ -355,29 +360,27 @@ def _compare_tls(pair: _Pair, findings: Findings) -> None:
 
     If only one entry uses https, that is reported as a wrong urlPrefix elsewhere.
     """
-    found, right, url = pair.found.tls_config, pair.wanted.tls_config, _Url.of(pair.found.url)
+    url, right_url = _Url.of(pair.found.url), _Url.of(pair.wanted.url)
     if not pair.wanted.enable_https or url.scheme != "https":
         return
     at = f"{pair.at}.tlsConfig"
-    unverified = found.insecure or (pair.found.enable_https and not found.ca_file + found.ca_data)
+    found, right = (each.tls_config.model_dump(by_alias=True) for each in (pair.found, pair.wanted))
+    no_ca = pair.found.enable_https and not found["caFile"] + found["caData"]
+    unverified = found["insecure"] or no_ca
     if unverified:
         message = "kube-scheduler verifies nothing: whoever answers there decides on pods"
-        hint = f"insecure: false and caFile: {right.ca_file}"
-        findings.complain(f"{at}.insecure", message, found.insecure, hint)
-    for field, inside, otherwise in (
-        ("caFile", found.ca_data or unverified, "the server is not trusted"),
-        ("certFile", found.cert_data, "the server refuses kube-scheduler's certificate"),
-        ("keyFile", found.key_data, "the key has to be that of certFile"),
-    ):
-        file, wanted = (each.files()[field] for each in (found, right))
-        if wanted and file != wanted and not inside:
+        hint = f"insecure: false and caFile: {right['caFile']}"
+        findings.complain(f"{at}.insecure", message, found["insecure"], hint)
+    for name, otherwise in _OTHER_FILE.items():
+        file, wanted, inside = found[f"{name}File"], right[f"{name}File"], found[f"{name}Data"]
+        if wanted and file != wanted and not inside and not (name == "ca" and unverified):
             fails = f"{otherwise}, and every call fails, unless both files hold the same"
-            message = fails if file else otherwise
-            findings.complain(f"{at}.{field}", message, file, f"{field}: {wanted}")
-    name = right.server_name or _Url.of(pair.wanted.url).host
-    if (found.server_name or url.host) != name:
+            hint = f"{name}File: {wanted}"
+            findings.complain(f"{at}.{name}File", fails if file else otherwise, file, hint)
+    server = right["serverName"] or right_url.host
+    if (found["serverName"] or url.host) != server:
         message = "the server's certificate is judged by another name"
-        findings.complain(f"{at}.serverName", message, found.server_name, f"serverName: {name}")
+        findings.complain(f"{at}.serverName", message, found["serverName"], f"serverName: {server}")
 
 
 def _compare_profiles(

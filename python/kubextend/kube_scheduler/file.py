@@ -57,10 +57,6 @@ class _TLS(_Object):
     key_file: str = ""
     key_data: str = ""
 
-    def files(self) -> Mapping[str, str]:
-        """Return the paths of the files by the names of their fields."""
-        return {"caFile": self.ca_file, "certFile": self.cert_file, "keyFile": self.key_file}
-
 
 class ExtenderEntry(_Object):
     """An entry of ``extenders``."""
