@@ -67,11 +67,18 @@ def _printable(text: str) -> str:
 
 
 def _held(config_map: _Tree, findings: Findings) -> _Tree:
-    """Return the one file of kube-scheduler that a ConfigMap holds, under whatever key."""
+    """Return the one file of kube-scheduler that a ConfigMap holds, under whatever key.
+
+    Beside a Policy, a KubeSchedulerConfiguration of v1alpha1 only names the Policy.
+    """
     data = config_map.get("data")
     texts = data.items() if isinstance(data, dict) else ()
     trees = [read_document(str(text).encode(), f"data.{key}") for key, text in texts]
-    files = [tree for tree in trees if tree.get("kind") in {_POLICY, SCHEDULER_KIND}]
+    of_kind = {
+        kind: [tree for tree in trees if tree.get("kind") == kind]
+        for kind in (_POLICY, SCHEDULER_KIND)
+    }
+    files = of_kind[_POLICY] or of_kind[SCHEDULER_KIND]
     if len(files) != 1:
         message = f"holds {len(files)} files of kube-scheduler, and not one"
         hint = f"give a file of the kind {SCHEDULER_KIND} or {_POLICY}"
@@ -115,6 +122,7 @@ def _entry(legacy: JsonValue) -> JsonValue:
     if not isinstance(legacy, dict):
         return legacy
     entry = {"enableHTTPS" if key == "enableHttps" else key: legacy[key] for key in legacy}
+    entry.pop("apiVersion", None)  # a field of kube-scheduler up to 1.10
     if isinstance(timeout := entry.get("httpTimeout"), int):
         entry["httpTimeout"] = str(Duration(timeout))
     return entry
