@@ -6,7 +6,7 @@ they are readable.
 
 import ipaddress
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeAlias, get_args
 from urllib.parse import SplitResult, urlsplit
@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 from kubextend.config.configuration import Configuration
 from kubextend.config.duration import Duration
 from kubextend.config.issues import Findings
-from kubextend.config.model import Queue, VerbName
+from kubextend.config.model import Callers, Queue, Server, VerbName
 
 __all__ = ["check", "is_extended_resource", "is_wildcard"]
 
@@ -135,14 +135,15 @@ def _check_tls(config: Configuration, findings: Findings, readable: _Readable) -
 
 def _check_waiting_pods(config: Configuration, findings: Findings, readable: _Readable) -> None:
     given, at = config.server.waiting_pods, "server.waitingPods"
-    if given is not None:
-        if not given.allowed_names and not given.token_file:
-            message = "names nobody who may decide on waiting pods"
-            findings.complain(at, message, {}, _NAME_SOMEBODY)
-        _check_callers(config, at, given.allowed_names, given.token_file, findings)
-        readable(f"{at}.tokenFile", given.token_file)
-        if not config.any_at("permit"):
-            findings.note(at, f"{_NOBODY_WAITS} wait")
+    if given is None:
+        return
+    if not given.allowed_names and not given.token_file:
+        message = "names nobody who may decide on waiting pods"
+        findings.complain(at, message, {}, _NAME_SOMEBODY)
+    _check_callers(config.server, at, given, findings)
+    readable(f"{at}.tokenFile", given.token_file)
+    if not config.any_at("permit"):
+        findings.note(at, f"{_NOBODY_WAITS} wait")
 
 
 def _check_decisions(config: Configuration, findings: Findings, readable: _Readable) -> None:
@@ -153,32 +154,25 @@ def _check_decisions(config: Configuration, findings: Findings, readable: _Reada
         findings.complain(f"{at}.maxBytes", "records nothing that anybody could read", 0, hint)
     if given.page and not readers:
         message = "shows nothing, as nobody may read decisions"
-        findings.complain(f"{at}.page", message, True, _NAME_SOMEBODY)
-    _check_callers(config, at, given.allowed_names, given.token_file, findings)
+        findings.complain(f"{at}.page", message, value=True, hint=_NAME_SOMEBODY)
+    _check_callers(config.server, at, given, findings)
     readable(f"{at}.tokenFile", given.token_file)
 
 
-def _check_callers(
-    config: Configuration,
-    at: str,
-    names: Sequence[str],
-    token_file: str | None,
-    findings: Findings,
-) -> None:
+def _check_callers(server: Server, at: str, given: Callers, findings: Findings) -> None:
     """Check who may call: names of client certificates, and a file of bearer tokens."""
-    server = config.server
-    for index, name in enumerate(names):
+    for index, name in enumerate(given.allowed_names):
         if not name:
             findings.complain(f"{at}.allowedNames[{index}]", "must not be empty", name)
-    if names and not server.tls.client_ca_file:
+    if given.allowed_names and not server.tls.client_ca_file:
         message = "needs server.tls.clientCAFile: nobody else asks clients for a certificate"
         hint = "set server.tls.certFile, keyFile and clientCAFile, or use tokenFile"
-        findings.complain(f"{at}.allowedNames", message, list(names), hint)
+        findings.complain(f"{at}.allowedNames", message, list(given.allowed_names), hint)
     open_to_all = not _is_loopback(server.host) and not server.insecure
-    if token_file and open_to_all and not server.tls.cert_file:
+    if given.token_file and open_to_all and not server.tls.cert_file:
         message = "its tokens would cross the network in plain text"
         hint = "set server.tls.certFile and keyFile, or accept that with server.insecure: true"
-        findings.complain(f"{at}.tokenFile", message, token_file, hint)
+        findings.complain(f"{at}.tokenFile", message, given.token_file, hint)
 
 
 def _check_cluster(config: Configuration, findings: Findings, readable: _Readable) -> None:

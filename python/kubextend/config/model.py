@@ -17,6 +17,7 @@ __all__ = [
     "API_VERSION",
     "KIND",
     "Autoscaler",
+    "Callers",
     "Cluster",
     "Decisions",
     "Extender",
@@ -125,8 +126,8 @@ class ServerTLS(_Model):
     """CA certificates, as PEM. Every client needs a certificate of one of these CAs."""
 
 
-class WaitingPods(_Model):
-    """Access over HTTP to waiting pods, those that Permit plugins hold: list, allow and reject."""
+class Callers(_Model):
+    """Who may call an interface over HTTP."""
 
     allowed_names: tuple[str, ...] = ()
     """Common names or DNS names of client certificates, in the spelling of the certificate."""
@@ -134,15 +135,15 @@ class WaitingPods(_Model):
     """File of bearer tokens, one on each line. The server reads the file at every request."""
 
 
-class Decisions(_Model):
+class WaitingPods(Callers):
+    """Access over HTTP to waiting pods, those that Permit plugins hold: list, allow and reject."""
+
+
+class Decisions(Callers):
     """The record of what the verbs decided about each pod, and who may read it over HTTP."""
 
     max_bytes: Annotated[int, Field(ge=0)] = 64 << 20
     """Bytes of memory for the records of all pods. 0 turns the record off."""
-    allowed_names: tuple[str, ...] = ()
-    """Common names or DNS names of the client certificates whose owners may read."""
-    token_file: _FilePath = None
-    """File of bearer tokens of readers, one on each line. The server reads it at every request."""
     page: bool = False
     """Whether the server has the page `ui/`, which shows in a browser what readers may read."""
 
@@ -194,11 +195,9 @@ class Server(_Model):
     insecure: bool = False
     """Whether anyone who reaches the port may call preempt and bind."""
     tls: ServerTLS = ServerTLS()
-    """Certificates of the server and of its clients."""
     waiting_pods: WaitingPods | None = None
     """Who may list, allow and reject pods that Permit plugins hold, over HTTP. Null: nobody."""
     decisions: Decisions = Decisions()
-    """The record of what the verbs decided about each pod, which `kubextend why` reads."""
     lease: ServerLease | None = None
     """Lease that decides which of several replicas is the leader. Null: no leader is elected, so
     where plugins keep state kube-scheduler must call one replica only."""
@@ -243,7 +242,6 @@ class Queue(_Model):
     """Scheduling gate that an admission policy puts on new pods; kubextend removes the gate. The
     files of deploy/queue name the default."""
     lease: QueueLease = QueueLease()
-    """Lease that decides which one of kubextend's replicas releases pods."""
 
 
 class ManagedResource(_Model):
@@ -293,9 +291,6 @@ class Extender(_Model):
     Excludes `preemptGroups`, and that kubextend binds pods beside another verb: both need an entry
     of their own, and kube-scheduler takes a resource in one entry only."""
     tls_config: ExtenderTLSConfig = ExtenderTLSConfig()
-    """How kube-scheduler checks kubextend's certificate and shows its own. Paths are on
-    kube-scheduler's machine.
-    """
     bind: bool = False
     """Whether kubextend binds pods even where no plugin needs that."""
     permit_max_wait: GoDuration = Duration(60_000_000_000)
@@ -363,29 +358,17 @@ class Plugins(_Model):
     """The enabled and disabled plugins of each extension point of a profile."""
 
     pre_enqueue: PluginSet = PluginSet()
-    """Plugins at `preEnqueue`."""
     queue_sort: PluginSet = PluginSet()
-    """Plugins at `queueSort`."""
     pre_filter: PluginSet = PluginSet()
-    """Plugins at `preFilter`."""
     filter: PluginSet = PluginSet()
-    """Plugins at `filter`."""
     post_filter: PluginSet = PluginSet()
-    """Plugins at `postFilter`."""
     pre_score: PluginSet = PluginSet()
-    """Plugins at `preScore`."""
     score: PluginSet = PluginSet()
-    """Plugins at `score`."""
     reserve: PluginSet = PluginSet()
-    """Plugins at `reserve`."""
     permit: PluginSet = PluginSet()
-    """Plugins at `permit`."""
     pre_bind: PluginSet = PluginSet()
-    """Plugins at `preBind`."""
     bind: PluginSet = PluginSet()
-    """Plugins at `bind`."""
     post_bind: PluginSet = PluginSet()
-    """Plugins at `postBind`."""
     multi_point: PluginSet = PluginSet()
     """Plugins at every extension point that the plugin implements."""
 
@@ -419,7 +402,6 @@ class SchedulerProfile(_Model):
     percentage_of_nodes_to_score: _Percentage | None = None
     """Value of this field for kube-scheduler. Null: 100 where a filter of kubextend runs."""
     plugins: Plugins = Plugins()
-    """Plugins enabled and disabled at each extension point."""
     plugin_config: tuple[PluginConfig, ...] = ()
     """Arguments and failure policies of plugins."""
 
@@ -434,18 +416,12 @@ class File(_Model):
     out_of_tree: tuple[str, ...] = ()
     """Plugin classes that no installed package announces, as `package.module:Class`."""
     server: Server = Server()
-    """Where and how kubextend serves the verbs: filter, prioritize, preempt and bind."""
     cluster: Cluster | None = None
     """Access to the Kubernetes API. Null: no access; `{}`: access with the defaults."""
     extender: Extender = Extender()
-    """Settings for the extender entry in kube-scheduler's file."""
     autoscaler: Autoscaler = Autoscaler()
-    """The autoscaler of nodes in the cluster, and what kubextend does for it."""
     guard: Guard = Guard()
-    """What kubextend checks right before it binds a pod, where other schedulers use the same
-    nodes."""
     queue: Queue = Queue()
-    """How the queue releases pods, where a profile enables a queueSort plugin."""
     score_scale: Literal["additive", "strict10"] = "additive"
     """Scale of scores: `additive` for kube-scheduler; `strict10`, 0 to 10, for other clients."""
     profiles: tuple[SchedulerProfile, ...] = ()

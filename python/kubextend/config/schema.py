@@ -100,7 +100,8 @@ def _object(name: str, generated: _Schema) -> _Schema:
     properties: dict[str, _Schema] = {}
     for field, given in generated["properties"].items():
         value = {key: given[key] for key in given if key not in _OWN}
-        described = {"description": " ".join(str(infos[field].description).split())}
+        text = infos[field].description or inspect.getdoc(infos[field].annotation)
+        described = {"description": " ".join(str(text).split())}
         least = {"string": "minLength", "array": "minItems"}.get(value.get("type", ""), "")
         if field not in required:
             value = _optional(value) | _default(given)

@@ -122,7 +122,7 @@ def _entry(legacy: JsonValue) -> JsonValue:
     if not isinstance(legacy, dict):
         return legacy
     entry = {"enableHTTPS" if key == "enableHttps" else key: legacy[key] for key in legacy}
-    entry.pop("apiVersion", None)  # a field of kube-scheduler up to 1.10
+    entry.pop("apiVersion", None)  # old files have it, and nothing reads it
     if isinstance(timeout := entry.get("httpTimeout"), int):
         entry["httpTimeout"] = str(Duration(timeout))
     return entry
