@@ -109,14 +109,9 @@ def expand(
     firsts: dict[str, _Known] = {}
     for each in multi:
         first = firsts.setdefault(each.name, each)
-        points = [
-            point
-            for point in PLUGIN_TYPES
-            if each.reaches(point, given[point])
-            if each.name not in {plugin.name for plugin in given[point].enabled}
-        ]
-        if first is not each and points:
-            _refuse_double(each, first, points[0], findings)
+        if first is not each:
+            point = next(point for point in PLUGIN_TYPES if point in each.points)
+            _refuse_double(each, first, point, findings)
     expanded: dict[str, tuple[EnabledPlugin, ...]] = {}
     for point in PLUGIN_TYPES:
         known = _enabled(given, point, at, catalog, findings)

@@ -150,7 +150,7 @@ class _Resolution:
         self._check_weights_and_disabled()
         self._check_queue_points()
         configs = self._configs()
-        self._check_policies()
+        self._check_policies(configs)
         infos = {name: self._catalog.find(name) for name in self._enabled}
         args = {name: self._args(name, configs.get(name)) for name in self._enabled}
         needing = {name for name, info in infos.items() if info is not None and info.needs_pods}
@@ -159,7 +159,7 @@ class _Resolution:
         for name, info in infos.items():
             for what in misspelt_methods(getattr(info, "plugin_class", None)):
                 self._findings.note(f"{self._at}.plugins", f"{name}: {what}")
-        ignored = (each.name for each in self._profile.plugin_config if _is_ignored(each))
+        policies = {name: config.failure_policy for name, (_, config) in configs.items()}
         return ResolvedProfile(
             self._name,
             self._points,
@@ -168,7 +168,7 @@ class _Resolution:
             counts_pods=bool(counting),
             parts=kept_parts(infos.values()),
             state=_state(self._points, needing),
-            ignored=frozenset(ignored) & self._enabled.keys(),
+            ignored=frozenset(name for name in policies if policies[name] == "Ignore"),
             percentage_of_nodes_to_score=self._profile.percentage_of_nodes_to_score,
         )
 
@@ -234,16 +234,15 @@ class _Resolution:
             seen.add(name)
         return found
 
-    def _check_policies(self) -> None:
+    def _check_policies(self, configs: Mapping[str, tuple[str, PluginConfig]]) -> None:
         """Check that no failure is ignored of a plugin that decides about the binding of pods."""
-        for index, config in enumerate(self._profile.plugin_config):
-            points = [each for each in _NEVER_IGNORED if config.name in _names(self._points, each)]
-            if _is_ignored(config) and points:
+        for name, (at, config) in configs.items():
+            points = [each for each in _NEVER_IGNORED if name in _names(self._points, each)]
+            if config.failure_policy == "Ignore" and points:
                 bound_at = ", ".join(PLUGIN_TYPES[each].removesuffix("Plugin") for each in points)
-                message = f"must be Fail: {config.name} is enabled at {bound_at}"
+                message = f"must be Fail: {name} is enabled at {bound_at}"
                 hint = "a pod would be bound as if the plugin had agreed"
-                at = f"{self._at}.pluginConfig[{index}].failurePolicy"
-                self._findings.complain(at, message, "Ignore", hint)
+                self._findings.complain(f"{at}.failurePolicy", message, "Ignore", hint)
 
     def _args(self, name: str, given: tuple[str, PluginConfig] | None) -> BaseModel | None:
         info = self._catalog.find(name)
@@ -281,10 +280,6 @@ class _Resolution:
                     "count the pods on nodes instead, with needs_pods = True"
                 )
                 self._findings.note(f"{self._at}.plugins", message)
-
-
-def _is_ignored(config: PluginConfig) -> bool:
-    return config.failure_policy == "Ignore"
 
 
 def _names(points: _Points, *which: str) -> dict[str, None]:
