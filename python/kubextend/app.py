@@ -6,13 +6,14 @@ import os
 import platform
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from starlette.applications import Starlette
 from starlette.routing import Route
 
 from kubextend import __version__, cluster, core
@@ -27,31 +28,18 @@ from kubextend.profile.stops import stop_async, stop_sync, stops_async
 from kubextend.profile.threads import THREADS
 from kubextend.queue import SchedulingQueue
 from kubextend.queue_controller import QueueController
-from kubextend.server import (
-    Access,
-    ApiThreads,
-    Application,
-    ClientTlsFiles,
-    Ending,
-    Health,
-    HealthCheck,
-    Limits,
-    Listener,
-    Service,
-    TlsFiles,
-    TokenFile,
-    application,
-    decision_routes,
-    health_application,
-    keep_freed_memory,
-    memory_limit_bytes,
-    page_routes,
-    waiting_pod_routes,
-)
+from kubextend.server.access import Access, TokenFile
+from kubextend.server.api_threads import ApiThreads
+from kubextend.server.application import application, health_application
+from kubextend.server.health import Health, HealthCheck
+from kubextend.server.memory import keep_freed_memory, memory_limit_bytes
+from kubextend.server.people import decision_routes, page_routes, waiting_pod_routes
+from kubextend.server.service import Listener, Service
+from kubextend.server.tls import TlsFiles, client_context
 from kubextend.verbs import Verbs
-from kubextend.verbs.build_verbs import build_verbs, memory_of, waiting_pods_of
+from kubextend.verbs.build_verbs import build_verbs, waiting_pods_of
+from kubextend.verbs.context import NODE_STORE
 from kubextend.verbs.filter_outside_request import looking_again
-from kubextend.verbs.kept_between_calls import NODE_STORE
 from kubextend.verbs.readiness import (
     INFORMERS_SYNCED,
     NODES_LISTED,
@@ -79,8 +67,8 @@ _LOGGER = logging.getLogger(__name__)
 # turn. At Python's 5 ms one busy thread brings their p99 to 28 ms, at this interval to 4 ms.
 _SWITCH_INTERVAL_S = 1e-4
 
-# Enough for kubelet, Prometheus and some people; the other descriptors are for the verbs.
-_MOST_PROBES = 64
+# Far more than the kubelet, Prometheus and some people need; the rest is for the verbs.
+_MOST_PROBES = 1024
 _PROBES_KEEP_ALIVE_S = 5
 
 
@@ -325,7 +313,7 @@ class App:
         metrics: the content of ``/metrics``.
     """
 
-    asgi: Application
+    asgi: Starlette
     verbs: Verbs
     health: Health
     metrics: Metrics
@@ -432,10 +420,9 @@ def build(config: Configuration, ports: ClusterPorts | None = None) -> App:
         ports = NO_CLUSTER if side is None else side.ports(workers.wait_for)
     else:
         ports = replace(ports, in_thread=workers.wait_for)
-    # No request counts memory that waits for the next one, so that it has a limit of its own.
-    pool = core.BodyPool(max_idle_bytes=config.server.max_in_flight_bytes // 2)
-    memory = replace(memory_of(config, ports, metrics, waiting_pods=waiting_pods), pool=pool)
-    verbs = build_verbs(config, ports, memory=memory, metrics=metrics, not_started=not_started)
+    verbs = build_verbs(
+        config, ports, metrics=metrics, waiting_pods=waiting_pods, not_started=not_started
+    )
     starts = PluginStarts(
         verbs.profiles.plugins,
         verbs.limits,
@@ -453,27 +440,22 @@ def build(config: Configuration, ports: ClusterPorts | None = None) -> App:
 
     def let_go() -> None:
         waiting_pods.close("kubextend is shutting down")
-        memory.throttle.close()
+        verbs.throttle.close()
         if side is not None and side.leader is not None:
             side.leader.resign()
 
     health = Health(checks, alive, let_go)
     _tell(metrics, config, waiting_pods, workers, side)
     app: App
-
-    def running() -> AbstractAsyncContextManager[None]:
-        return app.running()
-
     asgi = application(
         verbs,
         health,
-        path=config.server.path,
-        limits=Limits(config.server.max_body_bytes, config.server.max_in_flight_bytes),
+        config.server,
         more_routes=[
             *_waiting_pod_routes(config, waiting_pods, metrics),
             *_decision_routes(config, verbs, queue, None if side is None else side.leader),
         ],
-        running=running,
+        running=lambda: app.running(),  # noqa: PLW0108  the application is made below
     )
     app = App(asgi, verbs, health, metrics, starts, workers, side, queue)
     return app
@@ -562,7 +544,7 @@ def _made_at_start(
     ports = ClusterPorts(kubernetes_client=client)
     yield "profiles", partial(build_verbs, config, ports)
     if (tls := _tls(config)) is not None and _are_here(*tls.paths):
-        yield "server.tls", tls.check
+        yield "server.tls", tls.not_after_s
     waiting_pods = config.server.waiting_pods
     if waiting_pods is not None and _are_here(waiting_pods.token_file):
         yield "server.waitingPods.tokenFile", partial(TokenFile, Path(str(waiting_pods.token_file)))
@@ -579,7 +561,7 @@ def _are_here(*files: str | Path | None) -> bool:
     return all(file is not None and os.access(file, os.R_OK) for file in files)
 
 
-def create_app(config: Configuration) -> Application:
+def create_app(config: Configuration) -> Starlette:
     """Build a configuration's ASGI application, for any server that runs ASGI's lifespan."""
     return build(config).asgi
 
@@ -604,23 +586,25 @@ def serve(config: Configuration, announce: Callable[[str], None] | None = None) 
         _LOGGER.warning(warning)
     if warning := idle_warning(config):
         _LOGGER.warning(warning)
-    main = Listener(
-        app.asgi,
-        server.host,
-        server.port,
-        keep_alive_s=server.keep_alive_seconds,
-        tls=_tls(config),
-    )
-    probes = None
+    listeners = [
+        Listener(
+            app.asgi,
+            server.host,
+            server.port,
+            keep_alive_s=server.keep_alive_seconds,
+            tls=_tls(config),
+        )
+    ]
     if server.health_port is not None:
-        probe_app = health_application(app.health, app.metrics)
-        probes = Listener(
-            probe_app,
-            server.health_host or server.host,
-            server.health_port,
-            keep_alive_s=_PROBES_KEEP_ALIVE_S,
-            most_connections=_MOST_PROBES,
-            name="health port",
+        listeners.append(
+            Listener(
+                health_application(app.health, app.metrics),
+                server.health_host or server.host,
+                server.health_port,
+                keep_alive_s=_PROBES_KEEP_ALIVE_S,
+                most_connections=_MOST_PROBES,
+                name="health port",
+            )
         )
 
     def started(urls: list[str]) -> None:
@@ -629,14 +613,13 @@ def serve(config: Configuration, announce: Callable[[str], None] | None = None) 
             _LOGGER.info("health and metrics are on %s", url, extra={"health_url": url})
 
     Service(
-        main,
+        listeners,
         app.health,
-        probes=probes,
-        announce=started,
-        metrics=app.metrics,
-        ending=Ending(
-            server.drain_delay.seconds, app.sends_away, app.verbs.bind.bindings_under_way
-        ),
+        started,
+        app.metrics,
+        drain_s=server.drain_delay.seconds,
+        sends_away=app.sends_away,
+        bindings_under_way=app.verbs.bind.bindings_under_way,
     ).run()
 
 
@@ -657,7 +640,7 @@ def certificate_warnings(config: Configuration) -> Iterator[str]:
     if _are_here(given.ca_file):
         yield from _ca_warnings(server, Path(str(given.ca_file)))
     name = given.server_name or url.hostname or ""
-    if server is not None and (why := server.refusal_by_name(name)):
+    if server is not None and (why := server.refusal_by(client_context(server.cert_file), name)):
         yield (
             f"kube-scheduler will refuse the certificate {server.cert_file}: {why}. Put {name} "
             "into its subjectAltName, or set extender.tlsConfig.serverName to a name that is there"
@@ -666,21 +649,21 @@ def certificate_warnings(config: Configuration) -> Iterator[str]:
 
 def _client_warnings(server: TlsFiles | None, cert_file: Path, key_file: Path) -> Iterator[str]:
     try:
-        ClientTlsFiles(None, cert_file, key_file).context()
+        client = client_context(None, cert_file, key_file)
     except KubextendError as why:
         yield f"kube-scheduler cannot use extender.tlsConfig.certFile and keyFile: {why}"
         return
-    if server is not None and (refused := server.refusal_of(cert_file, key_file)):
+    if server is not None and (refused := server.refusal_of(client)):
         yield f"the server will refuse extender.tlsConfig.certFile, {cert_file}: {refused}"
 
 
 def _ca_warnings(server: TlsFiles | None, ca_file: Path) -> Iterator[str]:
     try:
-        ClientTlsFiles(ca_file).context()
+        client = client_context(ca_file)
     except KubextendError as why:
         yield f"kube-scheduler cannot use extender.tlsConfig.caFile: {why}"
         return
-    if server is not None and (refused := server.refusal_by_ca(ca_file)):
+    if server is not None and (refused := server.refusal_by(client)):
         yield (
             f"kube-scheduler will refuse the certificate {server.cert_file}: {refused}. "
             f"extender.tlsConfig.caFile, {ca_file}, has to hold the CA that signed the certificate"

@@ -435,11 +435,16 @@ def _kube_version(text: str | None) -> "KubeVersion | None":
     """
     from kubextend.kube_scheduler.versions import KubeVersion
 
+    if text is None:
+        return None
     try:
-        return None if text is None else KubeVersion.parse(text)
+        version = KubeVersion.parse(text)
     except ValueError as error:
         message = f"--kube-version: {error}"
         raise click.UsageError(message) from error
+    if version.note:
+        click.echo(f"note: {version.note}", err=True)
+    return version
 
 
 _nodes_option = click.option(

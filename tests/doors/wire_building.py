@@ -23,7 +23,7 @@ from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.metrics import Family, Metrics
 from kubextend.profile import PluginLimits
 from kubextend.profile.threads import Threads
-from kubextend.verbs.build_verbs import memory_of
+from kubextend.verbs.build_verbs import build_verbs
 
 TOKENS: Final = Path(__file__).with_name("tokens.txt")
 # What a thread of a pool runs; ``job`` is a variable of it while there is work or a result to tell.
@@ -151,7 +151,7 @@ def build(
     limits = PluginLimits(clock, metrics)
     parts = {
         "Metrics": lambda: metrics,
-        "memory_of": partial(memory_of, limits=limits, clock=clock),
+        "build_verbs": partial(build_verbs, limits=limits),
     }
     with time_of(clock), mock.patch.multiple(app, **parts):
         return app.build(config, ports), metrics

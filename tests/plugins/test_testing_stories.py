@@ -79,7 +79,8 @@ def test_a_pod_is_not_rejected_because_of_itself_during_its_bind(
     assert cluster.filter(pod).kept == ("n", "m")
     assert not cluster.bind(pod, "n").answered
     assert cluster.filter(pod).kept == ("n", "m")
-    assert cluster.preempt(pod, {"n": [], "m": []}) == {"n": [], "m": []}
+    victims = {"n": ["u"], "m": ["v"]}
+    assert cluster.preempt(pod, victims) == victims
     assert not cluster.filter(testing.make_pod("b", requests={"cpu": "1"})).kept
 
 

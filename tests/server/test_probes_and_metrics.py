@@ -4,17 +4,16 @@ import ctypes
 import gc
 import re
 import resource
-from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.doors.clocks import until
 from tests.doors.extender import Extender, in_memory, memory_warning, pod, request, skip
 from tests.doors.sockets import Line, posted
 
 from kubextend.server import memory_limit_bytes
 
 MIB = 1 << 20
-PROBES = ["/livez", "/readyz", "/metrics"]
 
 
 @pytest.fixture(scope="module")
@@ -40,30 +39,6 @@ def test_an_extender_is_unready_and_alive_from_the_moment_of_shutting_down() -> 
     assert "[-]shutdown failed: kubextend is shutting down\n" in answer.text
     assert answer.text.endswith("readyz check failed\n")
     assert extender.ask("/livez").status == 200
-
-
-@pytest.mark.parametrize("path", PROBES)
-@pytest.mark.parametrize(
-    ("method", "headers", "status"),
-    [
-        ("HEAD", {}, 200),
-        ("GET", {"Content_Length": "4096"}, 200),
-        ("GET", {"Content_Length": "4097"}, 413),
-        ("POST", {"Content_Length": "4096"}, 405),
-        ("POST", {"Content_Length": "4097"}, 413),
-        ("GET", {"Transfer_Encoding": "chunked"}, 413),
-        ("POST", {"Transfer_Encoding": "chunked"}, 413),
-    ],
-)
-@in_memory
-async def test_a_probe_with_more_body_than_it_needs_is_refused_before_the_body_comes(
-    path: str, method: str, headers: dict[str, str], status: int
-) -> None:
-    answer = await Extender().begin(path, method=method, **headers).answer()
-    assert answer.status == status
-    if status == 413:
-        assert answer.headers["connection"] == "close"
-        assert "send none" in answer.error
 
 
 @pytest.mark.parametrize(
@@ -132,26 +107,6 @@ async def test_metrics_are_rendered_once_a_second_and_are_never_older_than_their
         assert f'refused_total{{status="404"}} {number}.0' in texts.pop()
 
 
-@in_memory
-async def test_of_many_scrapes_at_once_most_get_the_last_text() -> None:
-    """A place among the 32 that wait is left to others by those who leave."""
-    extender = Extender()
-    first = [extender.begin("/metrics") for _ in range(40)]
-    answered = Counter([(await scrape.answer()).status for scrape in first])
-    assert answered == {200: 32, 503: 8}
-    waiting = [extender.begin("/metrics") for _ in range(32)]
-    await skip()
-    assert not any(scrape.is_over for scrape in waiting)
-    assert (await extender.begin("/metrics").answer()).status == 200
-    waiting[0].cancel()
-    await skip()
-    later = extender.begin("/metrics")
-    await skip()
-    assert not later.is_over
-    await skip(1)
-    assert (await later.answer()).status == 200
-
-
 @pytest.mark.parametrize(
     ("file", "text", "limit"),
     [
@@ -202,4 +157,6 @@ async def test_memory_of_a_large_body_is_kept_for_the_next_and_goes_back_when_no
         await skip(15)
         kept = resident_bytes() - before
         await skip(15)
-        assert kept > 80 * MIB > 2 * (resident_bytes() - before)
+        # A thread gives the memory back.
+        await until(lambda: 2 * (resident_bytes() - before) < 80 * MIB)
+        assert kept > 80 * MIB

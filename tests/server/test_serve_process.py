@@ -207,6 +207,46 @@ def test_it_ends_by_itself_when_the_delay_is_over_and_not_before(tmp_path: Path)
         served.end()
 
 
+@pytest.mark.parametrize("delay", ["0s", "500ms"])
+def test_no_request_of_busy_clients_is_lost_when_one_of_two_replicas_ends(
+    tmp_path: Path, delay: str
+) -> None:
+    """A client that cannot connect, or is told to go, asks the other replica, as by a Service."""
+    ended, faults = threading.Event(), list[Exception]()
+    with ExitStack() as stack:
+        replicas = [
+            stack.enter_context(replica(tmp_path, server={"drainDelay": delay})) for _ in range(2)
+        ]
+
+        def ask(number: int) -> None:
+            while not ended.is_set():
+                number += 1
+                try:
+                    connection = Connection(replicas[number % 2].url)
+                except ConnectionRefusedError:
+                    continue
+                try:
+                    with connection:
+                        while not ended.is_set():
+                            answer = connection.post("/filter", SMALL)
+                            assert answer.status == 200
+                            if answer.headers.get("connection") == "close":
+                                break
+                except Exception as fault:  # noqa: BLE001  the test tells it
+                    faults.append(fault)
+
+        clients = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+        for client in clients:
+            client.start()
+        time.sleep(0.3)
+        replicas[0].signal(signal.SIGTERM)
+        replicas[0].end()
+        ended.set()
+        for client in clients:
+            client.join()
+    assert faults == []
+
+
 def test_nobody_at_a_terminal_waits_for_the_delay(tmp_path: Path) -> None:
     with replica(tmp_path, server={"drainDelay": "20s"}) as served:
         began_s = time.monotonic()

@@ -149,9 +149,9 @@ def _check_waiting_pods(config: Configuration, findings: Findings, readable: _Re
 def _check_decisions(config: Configuration, findings: Findings, readable: _Readable) -> None:
     given, at = config.server.decisions, "server.decisions"
     readers = given.allowed_names or given.token_file
-    if readers and not given.max_bytes:
-        hint = "set maxBytes, or leave out allowedNames and tokenFile"
-        findings.complain(f"{at}.maxBytes", "records nothing that anybody could read", 0, hint)
+    if readers and not given.max_pods:
+        hint = "set maxPods, or leave out allowedNames and tokenFile"
+        findings.complain(f"{at}.maxPods", "records nothing that anybody could read", 0, hint)
     if given.page and not readers:
         message = "shows nothing, as nobody may read decisions"
         findings.complain(f"{at}.page", message, value=True, hint=_NAME_SOMEBODY)
@@ -286,17 +286,12 @@ def _check_managed_resources(config: Configuration, findings: Findings) -> None:
         elif resource.name in names:
             findings.complain(where, "duplicate extender managed resource name", resource.name)
         names.append(resource.name)
-    verbs = set(config.verbs)
-    for other, apart, is_there in (
-        ("preemptGroups", "preempt is then", config.extender.preempt_groups),
-        ("bind", "bind is", "bind" in verbs and verbs != {"bind"}),
-    ):
-        if names and is_there:
-            message = (
-                f"cannot be told to kube-scheduler together with {other}: {apart} an extender "
-                "entry of its own, and no two entries may name the same resource"
-            )
-            findings.complain(at, message, names, "leave one of them out")
+    if names and "bind" in config.verbs and len(config.verbs) > 1:
+        message = (
+            "cannot be told to kube-scheduler together with bind: bind is an extender entry of its "
+            "own, and no two entries may name the same resource"
+        )
+        findings.complain(at, message, names, "leave one of them out")
 
 
 def _check_queue(config: Configuration, findings: Findings) -> None:

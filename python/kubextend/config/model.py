@@ -48,9 +48,6 @@ VerbName = Literal["filter", "preempt", "prioritize", "bind"]
 # How much longer bind's timeout is than permitMaxWait: the bind request is open while Permit waits.
 # kube-scheduler schedules other pods meanwhile.
 _BEYOND_PERMIT: Final = Duration.parse("1m")
-# How much longer preempt's timeout is than httpTimeout, before which kubextend answers: where
-# kube-scheduler gives up preempt, it evicts pods without kubextend's verdict.
-_BEYOND_PREEMPT: Final = Duration.parse("5s")
 
 _HOST_NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
 _DNS = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*"
@@ -127,7 +124,7 @@ class ServerTLS(_Model):
 
 
 class Callers(_Model):
-    """Who may call an interface over HTTP."""
+    """Clients that may call an interface over HTTP: by their certificates, or by bearer tokens."""
 
     allowed_names: tuple[str, ...] = ()
     """Common names or DNS names of client certificates, in the spelling of the certificate."""
@@ -142,8 +139,8 @@ class WaitingPods(Callers):
 class Decisions(Callers):
     """The record of what the verbs decided about each pod, and who may read it over HTTP."""
 
-    max_bytes: Annotated[int, Field(ge=0)] = 64 << 20
-    """Bytes of memory for the records of all pods. 0 turns the record off."""
+    max_pods: Annotated[int, Field(ge=0)] = 4096
+    """The most pods that have a record. 0 turns the record off."""
     page: bool = False
     """Whether the server has the page `ui/`, which shows in a browser what readers may read."""
 
@@ -183,8 +180,8 @@ class Server(_Model):
     285 MB, their names 1 MB.
     """
     max_in_flight_bytes: Annotated[int, Field(ge=1)] = 1 << 30
-    """Bytes that all requests together may hold at a time: bodies, and heads above 4 KiB; at least
-    `maxBodyBytes`. A request beyond gets the status 503.
+    """Bytes that the bodies of all requests together may hold at a time; at least `maxBodyBytes`. A
+    request beyond gets the status 503.
     """
     # kube-scheduler drops an idle connection after 90 s; a server that drops it earlier fails a
     # call.
@@ -283,13 +280,10 @@ class Extender(_Model):
     """Whether no entry with a `filterVerb` comes after kubextend's in kube-scheduler's `extenders`,
     in which entries with `ignorable: true` come after all others. With true, filter leaves rejected
     nodes out of its answer about a pod that fits on another node."""
-    preempt_groups: bool = False
-    """Whether a pod may take the place of a pod group that is on several nodes. With true,
-    kube-scheduler evicts pods without kubextend's filters while kubextend does not answer."""
     managed_resources: tuple[ManagedResource, ...] = ()
     """Extended resources: kube-scheduler sends only pods that request one. Empty: all pods.
-    Excludes `preemptGroups`, and that kubextend binds pods beside another verb: both need an entry
-    of their own, and kube-scheduler takes a resource in one entry only."""
+    Excludes that kubextend serves bind and another verb: bind needs an entry of its own, and
+    kube-scheduler takes a resource in one entry only."""
     tls_config: ExtenderTLSConfig = ExtenderTLSConfig()
     bind: bool = False
     """Whether kubextend binds pods even where no plugin needs that."""
@@ -301,11 +295,6 @@ class Extender(_Model):
     """Number of pods that Permit plugins hold at a time; each held pod costs a connection."""
     max_held_pods_per_namespace: Annotated[int, Field(ge=1)] = 1000
     """Number of pods of one namespace that Permit plugins hold at a time."""
-
-    @property
-    def preempt_timeout(self) -> Duration:
-        """The timeout of preempt with preemptGroups: httpTimeout plus five seconds."""
-        return Duration(self.http_timeout.nanoseconds + _BEYOND_PREEMPT.nanoseconds)
 
     @property
     def bind_timeout(self) -> Duration:

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from itertools import dropwhile
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Self, TypeAlias
+from typing import Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from kubextend.config import Configuration, VerbName, read_document, read_file
@@ -46,20 +46,15 @@ _ASKED_TWICE: Final[Mapping[VerbName, str]] = {  # of bind, ``refusals`` tells
     "preempt": "each preemption is judged twice",
     "prioritize": "the scores count twice",
 }
-_Role: TypeAlias = Literal["quick", "preempt", "bind"]
-_TOO_SHORT: Final[Mapping[_Role, str]] = {
-    "quick": (
-        "kube-scheduler gives up before kubextend answers in the place of a plugin that hangs, so "
-        "failurePolicy has no say"
-    ),
-    "preempt": "kube-scheduler evicts pods unjudged where the answer comes later",
-    "bind": "kube-scheduler gives up a bind before Permit's limit, {held}, has passed",
-}
-_TOO_LONG: Final[Mapping[_Role, str]] = {
-    "quick": "one call that hangs holds up the scheduling of all pods for {found}",
-    "preempt": "one call that hangs holds up the scheduling of all pods for {found}",
-    "bind": "a bind whose answer is lost keeps its place on the node for {found}",
-}
+_TOO_SHORT: Final = (
+    "kube-scheduler gives up before kubextend answers in the place of a plugin that hangs, so "
+    "failurePolicy has no say"
+)
+_TOO_SHORT_FOR_BIND: Final = (
+    "kube-scheduler gives up a bind before Permit's limit, {held}, has passed"
+)
+_TOO_LONG: Final = "one call that hangs holds up the scheduling of all pods for {found}"
+_TOO_LONG_FOR_BIND: Final = "a bind whose answer is lost keeps its place on the node for {found}"
 _OTHER_FILE: Final = {
     "ca": "the server is not trusted",
     "cert": "the server refuses kube-scheduler's certificate",
@@ -71,10 +66,6 @@ _NO_NODES: Final = (
 _WHOLE_NODES: Final = (
     "requests carry whole nodes: megabytes for each pod, and kube-scheduler 1.33 and later scores "
     "by resources as if every node were empty (kubernetes/kubernetes#141781)"
-)
-_NO_PLACES: Final = (
-    "requests do not say where victims are: kube-scheduler refuses an answer with one on another "
-    "node, and evicts pods unjudged"
 )
 _UNFILTERED: Final = (
     "while kubextend does not answer or answers an error, pods are placed as if it had no plugins"
@@ -103,11 +94,9 @@ class _Pair(NamedTuple):
     held: str
 
     @property
-    def role(self) -> _Role:
-        """Which of kubextend's entries is wanted: bind, preempt alone, or the quick verbs."""
-        if "bind" in self.verbs:
-            return "bind"
-        return "preempt" if self.wanted.verbs.keys() == {"preempt"} else "quick"
+    def binds(self) -> bool:
+        """Whether the wanted entry is that of bind."""
+        return "bind" in self.verbs
 
 
 class SchedulerDifferences(NamedTuple):
@@ -280,14 +269,6 @@ def _compare_last_filter(
 
 def _compare_pair(pair: _Pair, findings: Findings) -> None:
     """Compare two entries, except for their URLs and verbs."""
-    if pair.role == "preempt" and len(pair.found.verbs) > 1:
-        # kubextend answers the requests of such an entry as ever.
-        message = (
-            "not in an entry of its own: kube-scheduler 1.37 refuses an answer about a pod group "
-            "with the disruptionMode all that is on several nodes, and "
-        ) + ("evicts pods unjudged" if pair.found.ignorable else "never evicts the group")
-        findings.note(f"{pair.at}.preemptVerb", message)
-        return
     for field, (value, consequence) in _CONSEQUENCES.items():
         found, right = value(pair.found), value(pair.wanted)
         if found != right and (message := consequence(pair)):
@@ -299,14 +280,14 @@ def _compare_pair(pair: _Pair, findings: Findings) -> None:
 
 
 def _wrong_timeout(pair: _Pair) -> str:
-    shorter = pair.found.timeout < pair.wanted.timeout
-    said = (_TOO_SHORT if shorter else _TOO_LONG)[pair.role]
+    if pair.found.timeout < pair.wanted.timeout:
+        said = _TOO_SHORT_FOR_BIND if pair.binds else _TOO_SHORT
+    else:
+        said = _TOO_LONG_FOR_BIND if pair.binds else _TOO_LONG
     return said.format(held=pair.held, found=pair.found.timeout)
 
 
 def _wrong_nodes(pair: _Pair) -> str:
-    if pair.role == "preempt":
-        return _NO_PLACES
     named = _NO_NODES if pair.found.node_cache_capable else _WHOLE_NODES
     return "" if pair.verbs == {"bind"} else named
 
@@ -319,13 +300,11 @@ def _wrong_weight(pair: _Pair) -> str:
 
 
 def _wrong_ignorable(pair: _Pair) -> str:
-    if pair.role == "preempt":
-        return "kube-scheduler never evicts a pod group that is on several nodes"
     if not pair.found.ignorable:
         return "while kubextend does not answer, no pod is placed"
     if pair.verbs == {"preempt"}:
         return "while kubextend does not answer, kube-scheduler evicts pods unjudged"
-    if pair.role == "bind":
+    if pair.binds:
         return "a bind that kubextend refuses is done by kube-scheduler all the same"
     return _UNFILTERED
 

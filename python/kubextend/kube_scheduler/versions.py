@@ -63,8 +63,10 @@ class KubeVersion(NamedTuple):
             message = f"{text!r} is no version of kube-scheduler such as {NEWEST}"
             raise ValueError(message)
         version = cls(int(found[1]), int(found[2]))
-        if not OLDEST <= version <= NEWEST:
-            message = f"kubextend knows kube-scheduler {OLDEST} to {NEWEST}, and not {version}"
+        if not OLDEST <= version <= _NEWEST_READ:
+            message = (
+                f"kubextend knows kube-scheduler {OLDEST} to {_NEWEST_READ}, and not {version}"
+            )
             raise ValueError(message)
         return version
 
@@ -74,9 +76,15 @@ class KubeVersion(NamedTuple):
         return self < (1, 23)
 
     @property
-    def has_pod_groups(self) -> bool:
-        """Whether kube-scheduler can evict a pod group on all of its nodes for one pod."""
-        return self >= (1, 37)
+    def note(self) -> str:
+        """What people should know of kubextend with this version; "" if there is nothing."""
+        if self <= NEWEST:
+            return ""
+        return (
+            f"kubextend is tested with kube-scheduler up to {NEWEST}; of {self} it is known that "
+            "preempt may be asked to choose victims, which kubextend does not do: it offers no "
+            "candidate without victims"
+        )
 
     @property
     def has_mutating_policies(self) -> bool:
@@ -90,7 +98,7 @@ class KubeVersion(NamedTuple):
 
     def reads(self, api_version: str) -> bool:
         """Return whether this version reads a KubeSchedulerConfiguration of an apiVersion."""
-        releases = BETA_API_VERSIONS.get(api_version, f"1.25 to {NEWEST}").split(" to ")
+        releases = BETA_API_VERSIONS.get(api_version, f"1.25 to {_NEWEST_READ}").split(" to ")
         first, last = (KubeVersion(*map(int, each.split("."))) for each in releases)
         return first <= self <= last
 
@@ -102,6 +110,8 @@ class KubeVersion(NamedTuple):
 OLDEST: Final = KubeVersion(1, 17)
 # The newest version of the e2e tests.
 NEWEST: Final = KubeVersion(1, 37)
+# Read at v1.38.0-beta.0.
+_NEWEST_READ: Final = KubeVersion(1, 38)
 
 
 def refuse_unread(tree: Mapping[str, JsonValue], version: KubeVersion) -> None:

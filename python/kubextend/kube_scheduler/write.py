@@ -59,14 +59,6 @@ _PREEMPT = """\
 # preemptVerb: kube-scheduler's own dry run knows nothing of the filters here and would evict pods
 # for a place that filter then refuses.
 """
-_PREEMPT_APART = """\
-# preemptGroups: no answer can name a victim on another node than the candidate's, such as a pod
-# group with the disruptionMode all has. Where every candidate passes the filters, kubextend answers
-# such a request with status 501, and ignorable: true lets kube-scheduler go on with its own
-# candidates. It does so while kubextend is down as well. The timeout is longer than the others, as
-# a late answer is ignored too.
-# nodeCacheCapable: false brings the victims as whole pods, which say on which nodes they are.
-"""
 _WEIGHT = """\
 # weight: 1, because the weights of the plugins are already in the scores.
 """
@@ -108,7 +100,7 @@ def scheduler_configuration(
     Raises: ConfigError: kube-scheduler could not reach or verify the server, or it does not know a
         field that the file needs.
     """
-    _refuse_uncallable(config, kube_version)
+    _refuse_uncallable(config)
     version = SCHEDULER_API_VERSIONS[0] if kube_version is None else kube_version.api_version
     passed: JsonValue = [{"schedulerName": name} for name in config.pass_through]
     parts = [
@@ -133,14 +125,14 @@ def legacy_policy(config: Configuration) -> str:
     Raises: ConfigError: kube-scheduler could not reach or verify the server, or it does not know
         what the configuration asks for.
     """
-    _refuse_uncallable(config, KubeVersion(1, 22))
+    _refuse_uncallable(config)
     entries: list[JsonValue] = [_legacy(entry) for entry in _entries(config)]
     policy: dict[str, JsonValue] = {"kind": "Policy", "apiVersion": "v1", "extenders": entries}
     return json.dumps(policy, indent=2) + "\n"
 
 
-def _refuse_uncallable(config: Configuration, version: KubeVersion | None) -> None:
-    """Check that kube-scheduler of a version can reach and verify the server."""
+def _refuse_uncallable(config: Configuration) -> None:
+    """Check that kube-scheduler can reach and verify the server."""
     findings, extender, server = Findings(), config.extender, config.server
     if not extender.url_prefix and is_wildcard(server.host):
         message = f"Required value: {server.host} is no address that kube-scheduler could call"
@@ -157,10 +149,6 @@ def _refuse_uncallable(config: Configuration, version: KubeVersion | None) -> No
     for field, why in needed.items():
         hint = "a path on kube-scheduler's machine"
         findings.complain(f"extender.tlsConfig.{field}", f"Required value: {why}", None, hint)
-    if extender.preempt_groups and version is not None and not version.has_pod_groups:
-        message = f"kube-scheduler {version} evicts no pod group as a whole"
-        hint = "leave it out: it would let kube-scheduler evict pods while kubextend is down"
-        findings.complain("extender.preemptGroups", message, value=True, hint=hint)
     findings.refuse_any({})
 
 
@@ -209,8 +197,6 @@ def _extenders(config: Configuration) -> str:
 def _comment(entry: Mapping[str, JsonValue], of_filter: str) -> str:
     if "bindVerb" in entry:
         return _BIND
-    if "filterVerb" not in entry and "preemptVerb" in entry:
-        return _PREEMPT + _PREEMPT_APART
     comment = _QUICK
     comment += _PREEMPT if "preemptVerb" in entry else ""
     comment += _WEIGHT if "prioritizeVerb" in entry else ""
@@ -221,28 +207,22 @@ def _comment(entry: Mapping[str, JsonValue], of_filter: str) -> str:
 def _entries(config: Configuration) -> list[dict[str, JsonValue]]:
     """Return the extender entries for kubextend: filter, preempt and prioritize, then bind.
 
-    With preemptGroups, preempt has an entry of its own. The fields have the order of the Go type
-    ``Extender``.
+    The fields have the order of the Go type ``Extender``.
     """
     extender = config.extender
-    alone = {"preempt", "bind"} if extender.preempt_groups else {"bind"}
-    quick = [verb for verb in config.verbs if verb not in alone]
+    quick = [verb for verb in config.verbs if verb != "bind"]
     entries = []
     if quick:
-        entry = _entry(config, quick, extender.http_timeout, ignorable=extender.ignorable)
-        entries.append(entry | {"nodeCacheCapable": extender.node_cache_capable})
-    if extender.preempt_groups and "preempt" in config.verbs:
-        entries.append(_entry(config, ["preempt"], extender.preempt_timeout, ignorable=True))
+        entries.append(_entry(config, quick, extender.http_timeout, ignorable=extender.ignorable))
     if "bind" in config.verbs:
-        entry = _entry(config, ["bind"], extender.bind_timeout, ignorable=False)
-        entries.append(entry | {"nodeCacheCapable": extender.node_cache_capable})
+        entries.append(_entry(config, ["bind"], extender.bind_timeout, ignorable=False))
     return entries
 
 
 def _entry(
     config: Configuration, verbs: Sequence[VerbName], timeout: Duration, *, ignorable: bool
 ) -> dict[str, JsonValue]:
-    """Return an element of ``extenders``: kube-scheduler is to send it whole nodes or pods."""
+    """Return an element of ``extenders``."""
     entry: dict[str, JsonValue] = {"urlPrefix": config.url_prefix}
     entry |= {f"{verb}Verb": verb for verb in verbs}
     if "prioritize" in verbs:
@@ -251,7 +231,7 @@ def _entry(
         entry["enableHTTPS"] = True
         entry["tlsConfig"] = config.extender.tls_config.model_dump(exclude_none=True)
     entry["httpTimeout"] = str(timeout)
-    entry["nodeCacheCapable"] = False
+    entry["nodeCacheCapable"] = config.extender.node_cache_capable
     resources = config.extender.managed_resources
     if resources:
         entry["managedResources"] = [

@@ -170,7 +170,6 @@ class BindingCycle:
         why_no_room: returns why the node, by its name, has no room any more for the pod, by its
             UID; "" if it has. Called when ``why_not_there`` is.
         on_late_unreserve: called if a plugin's Unreserve has run after the end of the cycle.
-        permit_rejected: whether Permit rejected the pod; valid after ``run``.
         was_held: whether Permit held the pod for a time; valid after ``run``.
         bound: whether the pod was bound, even if the cycle failed afterwards.
         rejected_by: the plugin that rejected the pod, and the extension point; empty: none did.
@@ -189,7 +188,6 @@ class BindingCycle:
     why_not_there: Callable[[], str] = lambda: ""
     why_no_room: Callable[[str, str], str] = lambda _uid, _node: ""
     on_late_unreserve: Callable[[], object] = lambda: None
-    permit_rejected: bool = field(default=False, init=False)
     was_held: bool = field(default=False, init=False)
     bound: bool = field(default=False, init=False)
     rejected_by: tuple[str, str] = field(default=("", ""), init=False)
@@ -224,6 +222,11 @@ class BindingCycle:
         elif self.plugins.post_bind:
             await _to_the_end(self._post_bind())
         return status
+
+    @property
+    def permit_rejected(self) -> bool:
+        """Whether Permit rejected the pod; valid after ``run``."""
+        return self.rejected_by[1] == "Permit"
 
     def lose_node(self, why: str) -> None:
         """Make the binding cycle fail before it binds the pod, and end a wait in Permit.
@@ -275,11 +278,6 @@ class BindingCycle:
         return Status.success()
 
     async def _permit(self) -> Status:
-        status = await self._permitted()
-        self.permit_rejected = status.is_rejected
-        return status
-
-    async def _permitted(self) -> Status:
         waits_s: dict[str, float] = {}
         for plugin in self.plugins.permit:
             answer = await self._call(plugin, "Permit", "permit", self.time.plugins_until_s)

@@ -142,14 +142,11 @@ class PluginLimits:
                 time.
         """
         call = self.start(partial(Run.enter, work=work))
-        try:
-            done = await call.done_within(seconds)
-        except asyncio.CancelledError:
-            call.watch_on(seconds)
-            raise
-        if not done:
+
+        def too_late() -> _T:
             raise call.given_up()
-        return call.job.future.result()
+
+        return await call.in_time(seconds, too_late)
 
     async def binding_call(
         self,
@@ -234,38 +231,31 @@ class LimitedCall(Generic[_T]):
         self._threads = threads
         self._breakers = breakers
         self.job = threads.submit(partial(work, run))
-        self._done: asyncio.Future[None] | None = None
 
-    async def done_within(self, seconds: float | None) -> bool:
-        """Wait for the end of the work; return False if the work has not ended in time.
+    async def in_time(self, seconds: float | None, too_late: Callable[[], _T]) -> _T:
+        """Return the result of the work, or, if the work does not end in time, of ``too_late``.
+
+        If this coroutine is cancelled, work that has not begun is cancelled too; other work goes
+        on, and ``too_late`` is called all the same if the work does not end in time.
 
         Args:
             seconds: the most seconds to wait; None: wait until the work ends.
+            too_late: calls ``given_up``, and may raise the error that ``given_up`` returns.
         """
-        if not self.job.future.done():
-            if self._done is None:
-                self._done = _told_of(self.job.future)
-            await asyncio.wait([self._done], timeout=None if seconds is None else max(seconds, 0))
-        return self.job.future.done()
-
-    def watch_on(self, seconds: float | None) -> None:
-        """Drop the result of the work; abandon the work if it runs longer than ``seconds``.
-
-        Call this method if nobody waits for the work any more. Work that has not begun is
-        cancelled.
-        """
-        self.withdraw()
-
-        def look() -> None:
-            if not self.job.future.done():
-                self.given_up()
-
-        if seconds is not None:
-            asyncio.get_running_loop().call_later(max(seconds, 0), look)
-
-    def withdraw(self) -> None:
-        """Cancel the work if it has not begun; work that has begun goes on."""
-        self.job.withdraw()
+        loop, done = asyncio.get_running_loop(), _told_of(self.job.future)
+        end_s = None if seconds is None else loop.time() + max(seconds, 0)
+        try:
+            await asyncio.wait([done], timeout=None if seconds is None else max(seconds, 0))
+            return self.job.future.result() if self.job.future.done() else too_late()
+        except asyncio.CancelledError:
+            self.job.withdraw()
+            if end_s is not None and not self.job.future.done():
+                timer = loop.call_at(end_s, _without_errors, too_late)
+                done.add_done_callback(lambda _: timer.cancel())
+            raise
+        finally:
+            # An error of the work refers to this frame, which must not refer to the error.
+            del self, too_late
 
     def given_up(self) -> HungError | TimeoutError:
         """Abandon the work, which took too long, and return the error to raise.
@@ -288,6 +278,12 @@ class LimitedCall(Generic[_T]):
         hung = HungError(slowest)
         about(hung, self.run.pod)
         return hung
+
+
+def _without_errors(too_late: Callable[[], object]) -> None:
+    """Call ``too_late`` where nobody waits for its result."""
+    with suppress(PluginError, TimeoutError):
+        too_late()
 
 
 def _log_stack(plugin: str, job: Job[_T]) -> None:
