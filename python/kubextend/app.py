@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from kubextend import __version__, cluster, core
-from kubextend.config import ExtenderConfiguration, model
+from kubextend.config import Configuration, model
 from kubextend.decisions import DecisionReader, ServerFacts
 from kubextend.errors import ConfigError, Issue, KubextendError, PluginError
 from kubextend.framework.handle import MAX_POD_BYTES, NO_CLUSTER, ClusterPorts, InThread
@@ -90,7 +90,7 @@ class _ClusterSide:
     @classmethod
     def of(
         cls,
-        config: ExtenderConfiguration,
+        config: Configuration,
         waiting_pods: WaitingPods,
         verbs: Callable[[], Verbs],
         failed: Callable[[PluginError], object],
@@ -243,7 +243,7 @@ class _LeadersWork:
 
 
 def _leader(
-    config: ExtenderConfiguration,
+    config: Configuration,
     api: "Cluster",
     pods: cluster.Reflector[core.PodStore] | None,
     verbs: Callable[[], Verbs],
@@ -261,7 +261,7 @@ def _leader(
 
 
 def _marker(
-    config: ExtenderConfiguration, api: "Cluster", waiting_pods: WaitingPods
+    config: Configuration, api: "Cluster", waiting_pods: WaitingPods
 ) -> cluster.WaitingPodMarker | None:
     """Make the part that marks held pods; None where no autoscaler counts them."""
     if not config.marks_held_pods:
@@ -390,7 +390,7 @@ class App:
             self._cluster.stop()
 
 
-def build(config: ExtenderConfiguration, ports: ClusterPorts | None = None) -> App:
+def build(config: Configuration, ports: ClusterPorts | None = None) -> App:
     """Build the server that a configuration describes, without starting it.
 
     Args:
@@ -461,7 +461,7 @@ def build(config: ExtenderConfiguration, ports: ClusterPorts | None = None) -> A
     return app
 
 
-_INFO: Final[tuple[ScrapedGauge[ExtenderConfiguration], ...]] = (
+_INFO: Final[tuple[ScrapedGauge[Configuration], ...]] = (
     ScrapedGauge(
         "kubextend_build_info",
         "1, with the versions of kubextend and of Python.",
@@ -479,7 +479,7 @@ _INFO: Final[tuple[ScrapedGauge[ExtenderConfiguration], ...]] = (
 
 def _tell(
     metrics: Metrics,
-    config: ExtenderConfiguration,
+    config: Configuration,
     waiting_pods: WaitingPods,
     workers: ApiThreads,
     side: _ClusterSide | None,
@@ -492,9 +492,7 @@ def _tell(
         side.tell(metrics)
 
 
-def _queue(
-    config: ExtenderConfiguration, verbs: Verbs, side: _ClusterSide
-) -> QueueController | None:
+def _queue(config: Configuration, verbs: Verbs, side: _ClusterSide) -> QueueController | None:
     """Return the queue, which hears of the pods that Permit holds; None: no profile has a queue."""
     if not config.queues:
         return None
@@ -517,7 +515,7 @@ async def _wake_due(verbs: Verbs) -> None:
             _LOGGER.exception("waking pods failed")
 
 
-def check(config: ExtenderConfiguration) -> None:
+def check(config: Configuration) -> None:
     """Check on this machine whether the function ``serve`` could start with a configuration.
 
     The check skips files that are not on this machine: the configuration's notes name them. The
@@ -539,7 +537,7 @@ def check(config: ExtenderConfiguration) -> None:
 
 
 def _made_at_start(
-    config: ExtenderConfiguration,
+    config: Configuration,
 ) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield paths of a configuration, each with a function that raises if ``serve`` would."""
     client = None if config.cluster is None else cluster.unconnected_client
@@ -563,12 +561,12 @@ def _are_here(*files: str | Path | None) -> bool:
     return all(file is not None and os.access(file, os.R_OK) for file in files)
 
 
-def create_app(config: ExtenderConfiguration) -> Starlette:
+def create_app(config: Configuration) -> Starlette:
     """Build a configuration's ASGI application, for any server that runs ASGI's lifespan."""
     return build(config).asgi
 
 
-def serve(config: ExtenderConfiguration, announce: Callable[[str], None] | None = None) -> None:
+def serve(config: Configuration, announce: Callable[[str], None] | None = None) -> None:
     """Answer kube-scheduler's requests until SIGTERM or Ctrl-C.
 
     Args:
@@ -625,7 +623,7 @@ def serve(config: ExtenderConfiguration, announce: Callable[[str], None] | None 
     ).run()
 
 
-def certificate_warnings(config: ExtenderConfiguration) -> Iterator[str]:
+def certificate_warnings(config: Configuration) -> Iterator[str]:
     """Yield why kube-scheduler and the server will refuse each other's certificates.
 
     The function reads only files that are on this machine.
@@ -672,7 +670,7 @@ def _ca_warnings(server: TlsFiles | None, ca_file: Path) -> Iterator[str]:
         )
 
 
-def idle_warning(config: ExtenderConfiguration) -> str:
+def idle_warning(config: Configuration) -> str:
     """Return a warning if the configuration enables no plugin and so serves nothing, else ""."""
     if config.verbs or config.queues:
         return ""
@@ -696,7 +694,7 @@ def memory_warning(in_flight_bytes: int, limit_bytes: int | None) -> str:
 
 
 def _waiting_pod_routes(
-    config: ExtenderConfiguration, waiting_pods: WaitingPods, metrics: Metrics
+    config: Configuration, waiting_pods: WaitingPods, metrics: Metrics
 ) -> list[Route]:
     allowed = config.server.waiting_pods
     if allowed is None:
@@ -712,7 +710,7 @@ def _access(allowed: model.WaitingPods | model.Decisions, setting: str) -> Acces
 
 
 def _decision_routes(
-    config: ExtenderConfiguration,
+    config: Configuration,
     verbs: Verbs,
     queue: QueueController | None,
     leader: cluster.Leader | None,
@@ -754,7 +752,7 @@ def _unblock(verbs: Verbs, most_s: float, unblock: Callable[[], str]) -> str:
         return ""
 
 
-def _tls(config: ExtenderConfiguration) -> TlsFiles | None:
+def _tls(config: Configuration) -> TlsFiles | None:
     tls = config.server.tls
     if tls.cert_file is None or tls.key_file is None:
         return None

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from kubextend import cluster, core
-from kubextend.config import ExtenderConfiguration
+from kubextend.config import Configuration
 from kubextend.metrics import Family, HistogramFamily, Metrics, ScrapedGauge
 from kubextend.profile import Profile, Profiles
 from kubextend.profile.plugin_failures import PluginFailures
@@ -55,7 +55,7 @@ NAMESPACE_OUTSIDE_OF_A_POD: Final = "kube-system"
 
 
 def scheduling_queue(
-    config: ExtenderConfiguration,
+    config: Configuration,
     profiles: Mapping[str, Profile],
     failures: PluginFailures,
     leads: Callable[[], bool] = lambda: True,
@@ -88,7 +88,7 @@ def scheduling_queue(
     return SchedulingQueue(settings, order, pre_enqueue.why_held, time.monotonic, leads)
 
 
-def lease_name(config: ExtenderConfiguration) -> cluster.LeaseName:
+def lease_name(config: Configuration) -> cluster.LeaseName:
     """Return namespace and name of the Lease whose holder may remove scheduling gates."""
     lease = config.queue.lease
     namespace = lease.namespace or cluster.own_namespace() or NAMESPACE_OUTSIDE_OF_A_POD
@@ -96,7 +96,7 @@ def lease_name(config: ExtenderConfiguration) -> cluster.LeaseName:
 
 
 def queue_entries(
-    config: ExtenderConfiguration,
+    config: Configuration,
     profiles: Profiles,
     pods: Iterable[core.Pod],
     set_aside: Mapping[str, str],
@@ -153,7 +153,7 @@ class QueueController:
     @classmethod
     def of(
         cls,
-        config: ExtenderConfiguration,
+        config: Configuration,
         profiles: Profiles,
         api: "Cluster",
         metrics: Metrics,

@@ -16,7 +16,7 @@ from tests.doors.still_time import Clock, time_of
 from tests.doors.wire_plugins import STOPPED, stop_here
 
 from kubextend import app
-from kubextend.config import ExtenderConfiguration, parse
+from kubextend.config import Configuration, parse
 from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.known_plugins import KnownPlugins
 from kubextend.framework.registered_plugin import RegisteredPlugin
@@ -128,7 +128,7 @@ def configuration(
     settings: Mapping[str, Any],
     *,
     cluster: bool,
-) -> ExtenderConfiguration:
+) -> Configuration:
     all_of_them = [plugin for plugins in profiles.values() for plugin in plugins]
     known = {
         each.name: (RegisteredPlugin if isinstance(each, type) else _Given)(each.name, each)
@@ -144,7 +144,7 @@ def configuration(
 
 
 def build(
-    config: ExtenderConfiguration, ports: ClusterPorts | None, clock: Clock
+    config: Configuration, ports: ClusterPorts | None, clock: Clock
 ) -> tuple[app.App, PoolMetrics]:
     """Build the server of a configuration as ``kubextend serve`` does, on a clock of the test."""
     metrics = PoolMetrics()

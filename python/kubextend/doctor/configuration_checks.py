@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kubextend import app
-from kubextend.config.admission_rules import points_without_node_affinity
+from kubextend.admission.rules import points_without_node_affinity
 from kubextend.config.issues import Findings
-from kubextend.config.kube_versions import NEWEST, KubeVersion, refuse_unread
-from kubextend.config.scheduler_comparison import scheduler_differences
-from kubextend.config.scheduler_file import read_scheduler_configuration
 from kubextend.config.yaml_document import read_document, read_file
 from kubextend.doctor.examined import Examined
 from kubextend.doctor.finding import Problem, error, skipped, warning
 from kubextend.errors import ConfigError, Issue
+from kubextend.kube_scheduler.compare import scheduler_differences
+from kubextend.kube_scheduler.file import read_scheduler_configuration
+from kubextend.kube_scheduler.versions import NEWEST, KubeVersion, refuse_unread
 
 __all__ = ["certificate_name", "kube_version", "node_mode", "scheduler_file"]
 

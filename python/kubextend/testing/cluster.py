@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from kubextend import core
-from kubextend.config import ExtenderConfiguration
+from kubextend.config import Configuration
 from kubextend.framework.handle import ClusterPorts, HeldPod
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, PluginStarts
@@ -180,7 +180,7 @@ class Cluster:
 
     def __init__(
         self,
-        *plugins: PluginLike | ExtenderConfiguration,
+        *plugins: PluginLike | Configuration,
         nodes: NodesLike = 3,
         pods: Iterable[PodLike] = (),
         objects: Mapping[str, Iterable[Manifest]] | None = None,
@@ -227,7 +227,7 @@ class Cluster:
         # A test sees the reason of every rejected node.
         extender = config.extender.model_copy(update={"last_filter": False})
         self.verbs = build_verbs(
-            config.model_copy(update={"extender": extender}),
+            replace(config, extender=extender),
             ports,
             metrics=metrics,
             limits=limits,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from kubextend.config import ExtenderConfiguration
+from kubextend.config import Configuration
 from kubextend.framework.handle import NO_CLUSTER, ClusterPorts
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, WaitingPods
@@ -13,7 +13,7 @@ __all__ = ["build_verbs", "waiting_pods_of"]
 
 
 def build_verbs(
-    config: ExtenderConfiguration,
+    config: Configuration,
     ports: ClusterPorts = NO_CLUSTER,
     *,
     metrics: Metrics | None = None,
@@ -39,7 +39,7 @@ def build_verbs(
     return Verbs(Context(config, ports, metrics, limits, held, not_started))
 
 
-def waiting_pods_of(config: ExtenderConfiguration) -> WaitingPods:
+def waiting_pods_of(config: Configuration) -> WaitingPods:
     """Return a ``WaitingPods`` that holds no pod yet, with the limits of a configuration."""
     extender = config.extender
     return WaitingPods(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from kubextend import core
-from kubextend.config import ExtenderConfiguration
+from kubextend.config import Configuration
 from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.metrics import Metrics, ScrapedCounter, ScrapedGauge
 from kubextend.profile import PluginLimits, Profile, WaitingPods
@@ -83,7 +83,7 @@ class Context:
 
     def __init__(
         self,
-        config: ExtenderConfiguration,
+        config: Configuration,
         ports: ClusterPorts,
         metrics: Metrics,
         limits: PluginLimits,

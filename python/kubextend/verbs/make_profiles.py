@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from kubextend.config import ExtenderConfiguration, ResolvedProfile
+from kubextend.config import Configuration, ResolvedProfile
 from kubextend.errors import KubextendError
 from kubextend.framework.handle import Handle
 from kubextend.framework.imports import in_own_code
@@ -15,7 +15,7 @@ from kubextend.profile import Profile, Profiles
 __all__ = ["make_profiles"]
 
 
-def make_profiles(config: ExtenderConfiguration, handle: Handle) -> Profiles:
+def make_profiles(config: Configuration, handle: Handle) -> Profiles:
     """Make all profiles of a loaded and checked configuration.
 
     Args:
@@ -24,13 +24,11 @@ def make_profiles(config: ExtenderConfiguration, handle: Handle) -> Profiles:
 
     Raises: KubextendError: a plugin cannot be made.
     """
-    made = (_profile_of(config, each, handle) for each in config.resolved)
+    made = (_profile_of(config, each, handle) for each in config.profiles)
     return Profiles.of(made, config.pass_through)
 
 
-def _profile_of(
-    config: ExtenderConfiguration, resolved: ResolvedProfile, handle: Handle
-) -> Profile:
+def _profile_of(config: Configuration, resolved: ResolvedProfile, handle: Handle) -> Profile:
     """Make a profile, with one instance of each plugin for all its extension points.
 
     Args:

@@ -1,6 +1,6 @@
-"""Generates the kube-scheduler configuration that makes kube-scheduler call kubextend.
+"""Writes the file that makes kube-scheduler call kubextend, with comments that say why.
 
-The generated YAML has comments that explain the settings.
+The file is a KubeSchedulerConfiguration, or a Policy for kube-scheduler up to 1.22.
 """
 
 import json
@@ -9,18 +9,12 @@ from collections.abc import Mapping, Sequence
 import yaml
 from pydantic import JsonValue
 
+from kubextend.config import Configuration, Duration, ResolvedProfile, VerbName
 from kubextend.config.checks import is_wildcard
-from kubextend.config.duration import Duration
 from kubextend.config.issues import Findings
-from kubextend.config.kube_versions import (
-    SCHEDULER_API_VERSIONS,
-    SCHEDULER_KIND,
-    KubeVersion,
-    refuse_unread,
-)
-from kubextend.config.model import ExtenderConfiguration, VerbName
-from kubextend.config.resolve import DEFAULT_SCHEDULER_NAME
-from kubextend.errors import ConfigError
+from kubextend.config.profiles import DEFAULT_SCHEDULER_NAME
+from kubextend.config.scheduler_plugins import SCHEDULER_KIND
+from kubextend.kube_scheduler.versions import SCHEDULER_API_VERSIONS, KubeVersion, refuse_unread
 
 __all__ = ["LEASE_NAME", "legacy_policy", "scheduler_configuration"]
 
@@ -88,7 +82,7 @@ _BIND = """\
 
 
 def scheduler_configuration(
-    config: ExtenderConfiguration,
+    config: Configuration,
     *,
     kubeconfig: str | None = None,
     leader_elect: bool | None = None,
@@ -106,16 +100,17 @@ def scheduler_configuration(
     Raises: ConfigError: kube-scheduler could not reach or verify the server, or it does not know a
         field that the file needs.
     """
-    _refuse_unreachable(config)
+    _refuse_uncallable(config)
     version = SCHEDULER_API_VERSIONS[0] if kube_version is None else kube_version.api_version
+    passed: JsonValue = [{"schedulerName": name} for name in config.pass_through]
     parts = [
         _HEADER_FOR_ALL if kube_version is None else _HEADER.format(kube_version),
         _yaml({"apiVersion": version, "kind": SCHEDULER_KIND}),
         _connection(kubeconfig, config),
         _election(config, leader_elect),
         _PERCENTAGE if config.rejects_nodes else "",
-        _yaml({"profiles": _profiles(config)}),
-        _passed_through(config.pass_through),
+        _yaml({"profiles": [_profile(each) for each in config.profiles]}),
+        _PASSED_THROUGH + _yaml(passed) if passed else "",
         _extenders(config),
     ]
     text = "".join(parts)
@@ -124,44 +119,40 @@ def scheduler_configuration(
     return text
 
 
-def legacy_policy(config: ExtenderConfiguration) -> str:
+def legacy_policy(config: Configuration) -> str:
     """Return a Policy that makes kube-scheduler up to 1.22 call kubextend, as JSON.
 
     Raises: ConfigError: kube-scheduler could not reach or verify the server, or it does not know
         what the configuration asks for.
     """
-    _refuse_unreachable(config)
+    _refuse_uncallable(config)
     entries: list[JsonValue] = [_legacy(entry) for entry in _entries(config)]
     policy: dict[str, JsonValue] = {"kind": "Policy", "apiVersion": "v1", "extenders": entries}
     return json.dumps(policy, indent=2) + "\n"
 
 
-def _refuse_unreachable(config: ExtenderConfiguration) -> None:
-    findings = Findings()
-    extender, server = config.extender, config.server
+def _refuse_uncallable(config: Configuration) -> None:
+    """Check that kube-scheduler can reach and verify the server."""
+    findings, extender, server = Findings(), config.extender, config.server
     if not extender.url_prefix and is_wildcard(server.host):
         message = f"Required value: {server.host} is no address that kube-scheduler could call"
         hint = "set extender.urlPrefix, or give scheduler-config --url-prefix"
-        findings.complain(("extender", "urlPrefix"), message, None, hint)
+        findings.complain("extender.urlPrefix", message, None, hint)
+    needed: dict[str, str] = {}
     if config.url_prefix.startswith("https:"):
-        _refuse_unverified(config, findings)
-    if findings.issues:
-        raise ConfigError(findings.issues)
+        if not extender.tls_config.ca_file:
+            needed["caFile"] = "without a CA kube-scheduler verifies nothing"
+        if server.tls.client_ca_file and not extender.tls_config.cert_file:
+            needed |= dict.fromkeys(
+                ("certFile", "keyFile"), "the server asks for a client certificate"
+            )
+    for field, why in needed.items():
+        hint = "a path on kube-scheduler's machine"
+        findings.complain(f"extender.tlsConfig.{field}", f"Required value: {why}", None, hint)
+    findings.refuse_any({})
 
 
-def _refuse_unverified(config: ExtenderConfiguration, findings: Findings) -> None:
-    tls = config.extender.tls_config
-    hint = "a path on kube-scheduler's machine"
-    if not tls.ca_file:
-        message = "Required value: without a CA kube-scheduler verifies nothing"
-        findings.complain(("extender", "tlsConfig", "caFile"), message, None, hint)
-    if config.server.tls.client_ca_file and not tls.cert_file:
-        message = "Required value: the server asks for a client certificate"
-        for field in ("certFile", "keyFile"):
-            findings.complain(("extender", "tlsConfig", field), message, None, hint)
-
-
-def _connection(kubeconfig: str | None, config: ExtenderConfiguration) -> str:
+def _connection(kubeconfig: str | None, config: Configuration) -> str:
     """Return the YAML of the field clientConnection: kubeconfig and limit of API calls.
 
     The limit is higher than kube-scheduler's default if kubextend filters nodes or has a queue:
@@ -175,9 +166,9 @@ def _connection(kubeconfig: str | None, config: ExtenderConfiguration) -> str:
     return comment + _yaml({"clientConnection": connection}) if connection else ""
 
 
-def _election(config: ExtenderConfiguration, leader_elect: bool | None) -> str:
+def _election(config: Configuration, leader_elect: bool | None) -> str:
     election: dict[str, JsonValue] = {} if leader_elect is None else {"leaderElect": leader_elect}
-    names = {*config.pass_through, *(profile.scheduler_name for profile in config.resolved)}
+    names = {*config.pass_through, *(profile.scheduler_name for profile in config.profiles)}
     comment = ""
     if leader_elect is not False:
         if DEFAULT_SCHEDULER_NAME in names:
@@ -188,24 +179,14 @@ def _election(config: ExtenderConfiguration, leader_elect: bool | None) -> str:
     return comment + (_yaml({"leaderElection": election}) if election else "")
 
 
-def _profiles(config: ExtenderConfiguration) -> JsonValue:
-    """Return a profile of kube-scheduler for each profile of the configuration."""
-    profiles: list[JsonValue] = []
-    for index, resolved in enumerate(config.resolved):
-        profile: dict[str, JsonValue] = {"schedulerName": resolved.scheduler_name}
-        percentage = config.profiles[index].percentage_of_nodes_to_score
-        if percentage is not None:
-            profile["percentageOfNodesToScore"] = percentage
-        profiles.append(profile)
-    return profiles
+def _profile(profile: ResolvedProfile) -> JsonValue:
+    """Return kube-scheduler's profile for a profile of the configuration."""
+    percentage = profile.percentage_of_nodes_to_score
+    given = {} if percentage is None else {"percentageOfNodesToScore": percentage}
+    return {"schedulerName": profile.scheduler_name, **given}
 
 
-def _passed_through(names: Sequence[str]) -> str:
-    """Return the YAML of the profiles of passThrough, which follow the others; "" if none."""
-    return _PASSED_THROUGH + _yaml([{"schedulerName": name} for name in names]) if names else ""
-
-
-def _extenders(config: ExtenderConfiguration) -> str:
+def _extenders(config: Configuration) -> str:
     entries = _entries(config)
     if not entries:
         return _NO_EXTENDERS
@@ -223,7 +204,7 @@ def _comment(entry: Mapping[str, JsonValue], of_filter: str) -> str:
     return comment + (_NAMES if entry["nodeCacheCapable"] else _WHOLE_NODES)
 
 
-def _entries(config: ExtenderConfiguration) -> list[dict[str, JsonValue]]:
+def _entries(config: Configuration) -> list[dict[str, JsonValue]]:
     """Return the extender entries for kubextend: filter, preempt and prioritize, then bind.
 
     The fields have the order of the Go type ``Extender``.
@@ -239,7 +220,7 @@ def _entries(config: ExtenderConfiguration) -> list[dict[str, JsonValue]]:
 
 
 def _entry(
-    config: ExtenderConfiguration, verbs: Sequence[VerbName], timeout: Duration, *, ignorable: bool
+    config: Configuration, verbs: Sequence[VerbName], timeout: Duration, *, ignorable: bool
 ) -> dict[str, JsonValue]:
     """Return an element of ``extenders``."""
     entry: dict[str, JsonValue] = {"urlPrefix": config.url_prefix}
@@ -270,5 +251,5 @@ def _legacy(entry: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return legacy
 
 
-def _yaml(value: Mapping[str, JsonValue] | Sequence[Mapping[str, JsonValue]]) -> str:
+def _yaml(value: JsonValue) -> str:
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1000)

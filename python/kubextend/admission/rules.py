@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
 from kubextend import core
-from kubextend.config.model import EnabledPlugin, ExtenderConfiguration, Plugins, ResolvedProfile
+from kubextend.config import Configuration, EnabledPlugin, ResolvedProfile
+from kubextend.config.model import Plugins
 from kubextend.errors import PluginError
 from kubextend.framework.admission import AdmissionRules, PreferredNodes, RequiredNodes
 
@@ -97,19 +98,19 @@ class CompiledRules:
 
     decisions: tuple[RuleDecision, ...]
     pod_rules: tuple[PodRules, ...]
-    rest: ExtenderConfiguration
+    rest: Configuration
 
 
-def compile_rules(config: ExtenderConfiguration) -> CompiledRules:
+def compile_rules(config: Configuration) -> CompiledRules:
     """Decide for each rule of a checked configuration whether it is compiled.
 
     Raises: PluginError: the method ``admission`` of a plugin fails, or returns no valid rules.
     """
-    compilers = [_Compiler(config, index) for index in range(len(config.resolved))]
+    compilers = [_Compiler(config, index) for index in range(len(config.profiles))]
     return CompiledRules(
         tuple(decision for compiler in compilers for decision in compiler.decisions),
         tuple(rules for compiler in compilers for rules in compiler.pod_rules()),
-        config.with_profiles(tuple(compiler.rest() for compiler in compilers)),
+        replace(config, profiles=tuple(compiler.rest() for compiler in compilers)),
     )
 
 
@@ -120,9 +121,9 @@ class _Compiler:
         decisions: one entry for each rule of the profile.
     """
 
-    def __init__(self, config: ExtenderConfiguration, index: int) -> None:
+    def __init__(self, config: Configuration, index: int) -> None:
         self._config = config
-        self._profile = config.resolved[index]
+        self._profile = config.profiles[index]
         self._offers = dict(_offers(config, self._profile))
         self._required: list[tuple[str, RequiredNodes]] = []
         self._preferred: list[tuple[str, PreferredNodes]] = []
@@ -250,7 +251,7 @@ class _Compiler:
 
 
 def _offers(
-    config: ExtenderConfiguration, profile: ResolvedProfile
+    config: Configuration, profile: ResolvedProfile
 ) -> Iterator[tuple[str, AdmissionRules]]:
     """Yield the name and the static rules of each plugin of a profile that offers any."""
     for name, args in profile.args.items():
@@ -265,12 +266,13 @@ def points_without_node_affinity(plugins: Plugins) -> frozenset[str]:
     Args:
         plugins: the plugins of a profile of kube-scheduler.
     """
+    given = plugins.by_point()
     return frozenset(
         ours
         for ours, points in _POINTS_OF.items()
         if any(
-            {each.name for each in plugins.at(point).disabled} & {"*", _NODE_AFFINITY}
-            and _NODE_AFFINITY not in {each.name for each in plugins.at(point).enabled}
+            {each.name for each in given[point].disabled} & {"*", _NODE_AFFINITY}
+            and _NODE_AFFINITY not in {each.name for each in given[point].enabled}
             for point in ("multiPoint", *points)
         )
     )

@@ -1,64 +1,53 @@
-"""A KubeSchedulerConfiguration as typed object, decoded as strictly as kube-scheduler decodes it.
+"""A KubeSchedulerConfiguration as typed object; an unknown field or another type is an error.
 
-An absent field has kube-scheduler's default. ``scheduler_validation`` checks what the types leave.
+An absent field has kube-scheduler's default.
 
 Source: kubernetes v1.37 staging/src/k8s.io/kube-scheduler/config/v1/types.go
 """
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Annotated, Final, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
-from kubextend.config.duration import Duration
-from kubextend.config.issues import Findings, Location, issues_of
-from kubextend.config.kube_versions import (
-    BETA_API_VERSIONS,
-    SCHEDULER_API_VERSIONS,
-    SCHEDULER_KIND,
-)
+from kubextend.config.duration import Duration, GoDuration
+from kubextend.config.issues import Findings, issues_of
 from kubextend.config.loader import without_nulls
-from kubextend.config.model import GoDuration, ManagedResource, Plugins, VerbName
-from kubextend.config.resolve import DEFAULT_SCHEDULER_NAME
-from kubextend.errors import Issue
+from kubextend.config.model import ManagedResource, Plugins, PluginSet, VerbName
+from kubextend.config.profiles import DEFAULT_SCHEDULER_NAME
+from kubextend.config.scheduler_plugins import SCHEDULER_KIND
+from kubextend.kube_scheduler.versions import BETA_API_VERSIONS, SCHEDULER_API_VERSIONS
 
 __all__ = [
     "DOES_NOT_START",
     "VERBS",
+    "AllPlugins",
     "Election",
     "ExtenderEntry",
     "Profile",
-    "ProfilePluginConfig",
     "SchedulerConfiguration",
-    "SchedulerObject",
     "read_scheduler_configuration",
-    "refusals_of",
 ]
 
 DOES_NOT_START: Final = "kube-scheduler does not start"
 VERBS: Final[tuple[VerbName, ...]] = get_args(VerbName)
 # Fields that v1 no longer has; source: kube-scheduler v0.25 config/v1/types.go.
 _BETA_FIELDS: Final = ("healthzBindAddress", "metricsBindAddress")
-# Fields of the Go type metav1.Duration, which reads no null.
-_DURATIONS: Final = ("httpTimeout", "leaseDuration", "renewDeadline", "retryPeriod")
 # Source: kube-scheduler v0.36 pkg/scheduler/extender.go DefaultExtenderTimeout
 _DEFAULT_TIMEOUT: Final = Duration.parse("5s")
 
-_LONGEST_INT32: Final = 2**31 - 1
-_Seconds = Annotated[int, Field(ge=1, lt=2**63)]
 _Percentage = Annotated[int, Field(ge=0, le=100)]
 
 
-class SchedulerObject(BaseModel):
+class _Object(BaseModel):
     """Base of the models that parse a KubeSchedulerConfiguration: an unknown field is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, alias_generator=to_camel)
 
 
-class _TLS(SchedulerObject):
+class _TLS(_Object):
     insecure: bool = False
     server_name: str = ""
     ca_file: str = ""
@@ -69,7 +58,7 @@ class _TLS(SchedulerObject):
     key_data: str = ""
 
 
-class ExtenderEntry(SchedulerObject):
+class ExtenderEntry(_Object):
     """An entry of ``extenders``."""
 
     url_prefix: str = ""
@@ -77,7 +66,7 @@ class ExtenderEntry(SchedulerObject):
     preempt_verb: str = ""
     prioritize_verb: str = ""
     bind_verb: str = ""
-    weight: Annotated[int, Field(ge=-(2**63), lt=2**63)] = 0
+    weight: int = 0
     enable_https: bool = Field(default=False, alias="enableHTTPS")
     tls_config: _TLS = _TLS()
     http_timeout: GoDuration = Duration(0)
@@ -102,23 +91,31 @@ class ExtenderEntry(SchedulerObject):
         return self.http_timeout if self.http_timeout > Duration(0) else _DEFAULT_TIMEOUT
 
 
-class ProfilePluginConfig(SchedulerObject):
+class AllPlugins(Plugins):
+    """The plugins of a profile, also at the points at which kubextend has none."""
+
+    placement_generate: PluginSet = PluginSet()
+    placement_score: PluginSet = PluginSet()
+    pod_group_post_filter: PluginSet = PluginSet()
+
+
+class _PluginConfig(_Object):
     """The arguments of one plugin."""
 
     name: str = ""
     args: JsonValue = None
 
 
-class Profile(SchedulerObject):
+class Profile(_Object):
     """A profile. Only a profile that stands alone has a default for its name."""
 
     scheduler_name: str | None = None
     percentage_of_nodes_to_score: _Percentage | None = None
-    plugins: Plugins = Plugins()
-    plugin_config: tuple[ProfilePluginConfig, ...] = ()
+    plugins: AllPlugins = AllPlugins()
+    plugin_config: tuple[_PluginConfig, ...] = ()
 
 
-class Election(SchedulerObject):
+class Election(_Object):
     """The field ``leaderElection``; defaults: kubernetes v1.37 apis/config/v1/defaults.go."""
 
     leader_elect: bool = True
@@ -135,27 +132,27 @@ class Election(SchedulerObject):
         return self.resource_namespace or "kube-system", self.resource_name or "kube-scheduler"
 
 
-class _Connection(SchedulerObject):
+class _Connection(_Object):
     kubeconfig: str = ""
     accept_content_types: str = ""
     content_type: str = ""
     qps: float = 0
-    burst: Annotated[int, Field(ge=0, le=_LONGEST_INT32)] = 0
+    burst: int = 0
 
 
-class SchedulerConfiguration(SchedulerObject):
+class SchedulerConfiguration(_Object):
     """A KubeSchedulerConfiguration."""
 
     api_version: str = ""
     kind: str = ""
-    parallelism: Annotated[int, Field(ge=1, le=_LONGEST_INT32)] = 16
+    parallelism: int = 16
     leader_election: Election = Election()
     client_connection: _Connection = _Connection()
     enable_profiling: bool = True
     enable_contention_profiling: bool = True
     percentage_of_nodes_to_score: _Percentage | None = None
-    pod_initial_backoff_seconds: _Seconds = 1
-    pod_max_backoff_seconds: _Seconds = 10
+    pod_initial_backoff_seconds: int = 1
+    pod_max_backoff_seconds: int = 10
     delay_cache_until_active: bool = False
     profiles: tuple[Profile, ...] = ()
     extenders: tuple[ExtenderEntry, ...] = ()
@@ -171,16 +168,16 @@ class SchedulerConfiguration(SchedulerObject):
             name = profile.scheduler_name
             yield default if name is None else name, index
 
-    def percentage(self, index: int) -> tuple[Location, int | None]:
-        """Return location and value of a profile's percentageOfNodesToScore; None if not set.
+    def percentage(self, index: int) -> tuple[str, int | None]:
+        """Return path and value of a profile's percentageOfNodesToScore; None if not set.
 
         Args:
             index: index of the profile in ``profiles``.
         """
         own = self.profiles[index].percentage_of_nodes_to_score if self.profiles else None
         if own is not None:
-            return ("profiles", index, "percentageOfNodesToScore"), own
-        return ("percentageOfNodesToScore",), self.percentage_of_nodes_to_score
+            return f"profiles[{index}].percentageOfNodesToScore", own
+        return "percentageOfNodesToScore", self.percentage_of_nodes_to_score
 
 
 def read_scheduler_configuration(
@@ -189,28 +186,20 @@ def read_scheduler_configuration(
     """Decode a KubeSchedulerConfiguration; None if kube-scheduler would not, with the issues."""
     kind, version = tree.get("kind"), tree.get("apiVersion")
     if kind != SCHEDULER_KIND:
-        findings.complain(("kind",), "is not a kube-scheduler's", kind, f"kind: {SCHEDULER_KIND}")
+        findings.complain("kind", "is not a kube-scheduler's", kind, f"kind: {SCHEDULER_KIND}")
         return None
     if version not in SCHEDULER_API_VERSIONS:
         hint = f"apiVersion: {' or '.join(SCHEDULER_API_VERSIONS)}"
-        findings.complain(("apiVersion",), f"no such version of {kind} is known", version, hint)
+        findings.complain("apiVersion", f"no such version of {kind} is known", version, hint)
         return None
-    known = {
-        key: without_nulls(value, _DURATIONS) for key, value in tree.items() if value is not None
-    }
+    known = {key: without_nulls(value) for key, value in tree.items() if value is not None}
     if version in BETA_API_VERSIONS:
         for field in _BETA_FIELDS:
             known.pop(field, None)
     try:
         return SchedulerConfiguration.model_validate_json(json.dumps(known))
     except ValidationError as error:
-        findings.issues += refusals_of(error, SchedulerConfiguration)
+        for issue in issues_of(error, SchedulerConfiguration):
+            message = f"{issue.message}: {DOES_NOT_START}"
+            findings.complain(issue.path, message, issue.value, issue.hint)
         return None
-
-
-def refusals_of(
-    error: ValidationError, model: type[BaseModel], under: Location = ()
-) -> list[Issue]:
-    """Return an issue for each wrong value, which keeps kube-scheduler from its start."""
-    issues = issues_of(error, model, under)
-    return [replace(each, message=f"{each.message}: {DOES_NOT_START}") for each in issues]

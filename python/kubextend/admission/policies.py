@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import yaml
 from pydantic import JsonValue
 
-from kubextend.config.admission_rules import PodRules, Requirement, Term
+from kubextend.admission.rules import PodRules, Requirement, Term
 
 __all__ = ["API_VERSION", "LABEL", "admission_yaml", "policies"]
 

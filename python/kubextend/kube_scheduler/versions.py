@@ -6,19 +6,16 @@ from typing import Final, NamedTuple, Self
 
 from pydantic import JsonValue
 
-from kubextend.config.issues import Findings, Location
-from kubextend.errors import ConfigError
+from kubextend.config.issues import Findings
 
 __all__ = [
     "BETA_API_VERSIONS",
     "NEWEST",
     "SCHEDULER_API_VERSIONS",
-    "SCHEDULER_KIND",
     "KubeVersion",
     "refuse_unread",
 ]
 
-SCHEDULER_KIND: Final = "KubeSchedulerConfiguration"
 _GROUP: Final = "kubescheduler.config.k8s.io"
 # The releases of kube-scheduler that read each beta version of a KubeSchedulerConfiguration;
 # source: KEP-785, Implementation History.
@@ -31,14 +28,16 @@ SCHEDULER_API_VERSIONS: Final = (f"{_GROUP}/v1", *BETA_API_VERSIONS)
 _FORM: Final = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:\.\d.*)?")
 # The first version of each field that came later than the others, by the object that has the field.
 # Source: kube-scheduler v0.22 to v0.37 config/v1/types.go, and config/v1beta3/types.go up to v0.28
-_TOP: Final = {"delayCacheUntilActive": "1.28"}
-_PROFILE: Final = {"percentageOfNodesToScore": "1.26"}
-_PLUGINS: Final = {
-    "multiPoint": "1.23",
-    "preEnqueue": "1.26",
-    "placementGenerate": "1.36",
-    "placementScore": "1.36",
-    "podGroupPostFilter": "1.37",
+_SINCE: Final = {
+    "": {"delayCacheUntilActive": "1.28"},
+    "profiles": {"percentageOfNodesToScore": "1.26"},
+    "plugins": {
+        "multiPoint": "1.23",
+        "preEnqueue": "1.26",
+        "placementGenerate": "1.36",
+        "placementScore": "1.36",
+        "podGroupPostFilter": "1.37",
+    },
 }
 
 
@@ -125,27 +124,28 @@ def refuse_unread(tree: Mapping[str, JsonValue], version: KubeVersion) -> None:
     if not version.reads(str(api_version)):
         message = f"kube-scheduler {version} does not read it and does not start"
         hint = f"apiVersion: {version.api_version}"
-        findings.complain(("apiVersion",), message, api_version, hint)
-    for at, since in _late_fields(tree):
+        findings.complain("apiVersion", message, api_version, hint)
+    for at, since in _late_fields("", tree, ""):
         if version < KubeVersion.parse(since):
             message = f"kube-scheduler {version} does not know this field and does not start"
-            findings.complain(at, message, None, f"{since} and later know it: leave {at[-1]} out")
-    if findings.issues:
-        raise ConfigError(findings.issues)
+            field = at.rpartition(".")[2]
+            findings.complain(at, message, None, f"{since} and later know it: leave {field} out")
+    findings.refuse_any({})
 
 
-def _late_fields(tree: Mapping[str, JsonValue]) -> Iterator[tuple[Location, str]]:
-    """Yield the location of each field that not every version knows, and its first version."""
-    yield from _since((), tree, _TOP)
-    profiles = tree.get("profiles")
-    for index, profile in enumerate(profiles if isinstance(profiles, list) else ()):
-        if isinstance(profile, dict):
-            yield from _since(("profiles", index), profile, _PROFILE)
-            yield from _since(("profiles", index, "plugins"), profile.get("plugins"), _PLUGINS)
+def _late_fields(at: str, found: object, kind: str) -> Iterator[tuple[str, str]]:
+    """Yield the path of each field that not every version knows, and its first version.
 
-
-def _since(
-    at: Location, found: JsonValue | Mapping[str, JsonValue], fields: Mapping[str, str]
-) -> Iterator[tuple[Location, str]]:
-    if isinstance(found, Mapping):
-        yield from (((*at, field), since) for field, since in fields.items() if field in found)
+    Args:
+        at: the path of an object, with a dot at its end.
+        found: the object.
+        kind: its key in ``_SINCE``.
+    """
+    if not isinstance(found, Mapping):
+        return
+    yield from ((at + field, since) for field, since in _SINCE[kind].items() if field in found)
+    for field in ("profiles", "plugins"):
+        below = found.get(field)
+        for index, each in enumerate(below if isinstance(below, list) else ()):
+            yield from _late_fields(f"{at}{field}[{index}].", each, field)
+        yield from _late_fields(f"{at}{field}.", below, field)
