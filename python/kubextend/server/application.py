@@ -1,10 +1,9 @@
 """The ASGI application of a listener: routes each path to a verb, a probe or the metrics."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import Any, Final, get_args
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -14,7 +13,6 @@ from starlette.routing import Route
 from starlette.types import Lifespan
 
 from kubextend import core
-from kubextend.config import VerbName
 from kubextend.config.model import Server
 from kubextend.metrics import Metrics
 from kubextend.server.health import Health, health_routes
@@ -25,8 +23,6 @@ from kubextend.server.verb_endpoint import VerbEndpoint
 from kubextend.verbs import Verbs
 
 __all__ = ["application", "health_application"]
-
-_LOGGER: Final = logging.getLogger(__name__)
 
 
 def application(
@@ -51,12 +47,10 @@ def application(
     in_flight = BytesInFlight(settings.max_in_flight_bytes)
     verbs.metrics.scrape(in_flight.METRICS, lambda: in_flight)
     prefix = settings.path.rstrip("/")
-    paths = {name: f"{prefix}/{name}" for name in get_args(VerbName)}
-    routes: list[Route] = []
+    routes = [*more_routes, *health_routes(health, verbs.metrics)]
     for verb in verbs.served:
         endpoint = VerbEndpoint(verb, verbs.metrics, bodies, in_flight)
-        routes.append(Route(paths.pop(verb.name), endpoint, methods=["POST"]))
-    routes += [*more_routes, *health_routes(health, verbs.metrics)]
+        routes.append(Route(f"{prefix}/{verb.name}", endpoint, methods=["POST"]))
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -68,38 +62,26 @@ def application(
             giving_back.cancel()
             verbs.limits.stop()
 
-    return _refusing(routes, verbs.metrics, {*paths.values()}, lifespan)
+    return _refusing(routes, verbs.metrics, lifespan)
 
 
 def health_application(health: Health, metrics: Metrics) -> Starlette:
     """Return an ASGI application with health and metrics only, for clients without certificates."""
-    return _refusing(health_routes(health, metrics), metrics, set(), None)
+    return _refusing(health_routes(health, metrics), metrics, None)
 
 
 def _refusing(
-    routes: list[Route],
-    metrics: Metrics,
-    not_served: set[str],
-    lifespan: Lifespan[Starlette] | None,
+    routes: list[Route], metrics: Metrics, lifespan: Lifespan[Starlette] | None
 ) -> Starlette:
     """Return an application that counts what it refuses.
 
     Args:
         routes: its routes.
         metrics: counts refusals.
-        not_served: paths of verbs that no plugin needs; the first call of each path is logged.
         lifespan: the context in which requests are answered; None: any.
     """
 
     async def refuse(request: Request, error: HTTPException) -> Response:
-        path = request.scope["path"]
-        if path in not_served:
-            not_served.discard(path)
-            _LOGGER.warning(
-                "%s is called and answered with 404: no plugin of the configuration needs it; "
-                "kubextend check FILE --scheduler FILE says where that file differs",
-                path,
-            )
         metrics.counter(REFUSED, str(error.status_code)).inc()
         return refusal(request.scope, error)
 
