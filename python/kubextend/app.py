@@ -32,7 +32,7 @@ from kubextend.server.access import Access, TokenFile
 from kubextend.server.api_threads import ApiThreads
 from kubextend.server.application import application, health_application
 from kubextend.server.health import Health, HealthCheck
-from kubextend.server.memory import keep_freed_memory, memory_limit_bytes
+from kubextend.server.memory import keep_freed_memory
 from kubextend.server.people import decision_routes, page_routes, waiting_pod_routes
 from kubextend.server.service import Listener, Service
 from kubextend.server.tls import TlsFiles, client_context
@@ -582,8 +582,6 @@ def serve(config: Configuration, announce: Callable[[str], None] | None = None) 
     if app.verbs.run_python or config.queues:
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
     server = config.server
-    if warning := memory_warning(server.max_in_flight_bytes, memory_limit_bytes()):
-        _LOGGER.warning(warning)
     if warning := idle_warning(config):
         _LOGGER.warning(warning)
     listeners = [
@@ -675,22 +673,6 @@ def idle_warning(config: Configuration) -> str:
     if config.verbs or config.queues:
         return ""
     return "no profile enables a plugin, so kubextend answers 404 to every verb"
-
-
-def memory_warning(in_flight_bytes: int, limit_bytes: int | None) -> str:
-    """Return a warning if requests may hold over half of the memory limit, else an empty text.
-
-    Args:
-        in_flight_bytes: bytes that requests may hold.
-        limit_bytes: bytes of memory that the process may use; None: no limit.
-    """
-    if limit_bytes is None or in_flight_bytes <= limit_bytes // 2:
-        return ""
-    return (
-        f"server.maxInFlightBytes is {in_flight_bytes}, more than half of the {limit_bytes} bytes "
-        "of memory that this container may use: requests in flight can end it. Set it to at most "
-        f"{limit_bytes // 2}, or raise the container's limit"
-    )
 
 
 def _waiting_pod_routes(

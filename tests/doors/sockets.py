@@ -306,7 +306,7 @@ class Line(asyncio.Transport):
         )
         config.load()
         self._protocol: asyncio.BaseProtocol = ServerConnection(
-            ConnectionSettings(1, lambda: False, lambda: None),
+            ConnectionSettings(1, lambda: False),
             config=config,
             server_state=ServerState(),
             app_state={},

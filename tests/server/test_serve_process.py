@@ -168,8 +168,6 @@ def test_the_doctor_finds_what_is_served_without_a_request_that_is_refused(tmp_p
         asked = CliRunner().invoke(main, ["doctor", "--config", str(file), "--output", "json"])
         found = json.loads(asked.stdout)
         assert "kubextend_requests_refused_total{" not in connection.get("/metrics").text
-        served.signal(signal.SIGTERM)
-        assert "answered with 404" not in served.end()
     about_server = [each for each in found if each["check"].startswith("server-")]
     assert about_server
     assert {each["verdict"] for each in about_server} == {"ok"}

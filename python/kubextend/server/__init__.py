@@ -4,7 +4,3 @@ uvicorn listens, parses and shuts down, ``connection`` adds limits on clients, a
 requests to verbs. The server knows nothing of scheduling: the verbs (filter, prioritize, preempt
 and bind) interpret the bodies.
 """
-
-from kubextend.server.memory import memory_limit_bytes
-
-__all__ = ["memory_limit_bytes"]

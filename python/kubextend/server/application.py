@@ -1,19 +1,18 @@
 """The ASGI application of a listener: routes each path to a verb, a probe or the metrics."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import Any, Final, get_args
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
+from starlette.types import Lifespan
 
 from kubextend import core
-from kubextend.config import VerbName
 from kubextend.config.model import Server
 from kubextend.metrics import Metrics
 from kubextend.server.health import Health, health_routes
@@ -24,8 +23,6 @@ from kubextend.server.verb_endpoint import VerbEndpoint
 from kubextend.verbs import Verbs
 
 __all__ = ["application", "health_application"]
-
-_LOGGER: Final = logging.getLogger(__name__)
 
 
 def application(
@@ -50,12 +47,10 @@ def application(
     in_flight = BytesInFlight(settings.max_in_flight_bytes)
     verbs.metrics.scrape(in_flight.METRICS, lambda: in_flight)
     prefix = settings.path.rstrip("/")
-    paths = {name: f"{prefix}/{name}" for name in get_args(VerbName)}
-    routes: list[Route] = []
+    routes = [*more_routes, *health_routes(health, verbs.metrics)]
     for verb in verbs.served:
         endpoint = VerbEndpoint(verb, verbs.metrics, bodies, in_flight)
-        routes.append(Route(paths.pop(verb.name), endpoint, methods=["POST"]))
-    routes += [*more_routes, *health_routes(health, verbs.metrics)]
+        routes.append(Route(f"{prefix}/{verb.name}", endpoint, methods=["POST"]))
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -67,69 +62,31 @@ def application(
             giving_back.cancel()
             verbs.limits.stop()
 
-    return _refusing(routes, verbs.metrics, {*paths.values()}, lifespan)
+    return _refusing(routes, verbs.metrics, lifespan)
 
 
 def health_application(health: Health, metrics: Metrics) -> Starlette:
     """Return an ASGI application with health and metrics only, for clients without certificates."""
-    return _refusing(health_routes(health, metrics), metrics, set(), None)
+    return _refusing(health_routes(health, metrics), metrics, None)
 
 
 def _refusing(
-    routes: list[Route],
-    metrics: Metrics,
-    not_served: set[str],
-    lifespan: Lifespan[Starlette] | None,
+    routes: list[Route], metrics: Metrics, lifespan: Lifespan[Starlette] | None
 ) -> Starlette:
     """Return an application that counts what it refuses.
 
     Args:
         routes: its routes.
         metrics: counts refusals.
-        not_served: paths of verbs that no plugin needs; the first call of each path is logged.
         lifespan: the context in which requests are answered; None: any.
     """
 
-    def refuse(scope: Scope, error: HTTPException) -> Response:
-        path = scope["path"]
-        if path in not_served:
-            not_served.discard(path)
-            _LOGGER.warning(
-                "%s is called and answered with 404: no plugin of the configuration needs it; "
-                "kubextend check FILE --scheduler FILE says where that file differs",
-                path,
-            )
+    async def refuse(request: Request, error: HTTPException) -> Response:
         metrics.counter(REFUSED, str(error.status_code)).inc()
-        return refusal(scope, error)
+        return refusal(request.scope, error)
 
-    app = _Application(refuse, routes=routes, lifespan=lifespan)
+    handlers: dict[Any, Any] = {HTTPException: refuse}
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
     # A redirect would turn kube-scheduler's POST into a GET.
     app.router.redirect_slashes = False
     return app
-
-
-class _Application(Starlette):
-    """Starlette with one layer around its router; its own two take 2 KB of each waiting bind.
-
-    Args:
-        refuse: returns the answer to a request that is refused.
-        named: what Starlette takes.
-    """
-
-    def __init__(self, refuse: Callable[[Scope, HTTPException], Response], **named: Any) -> None:
-        super().__init__(**named)
-        self._refuse = refuse
-
-    def build_middleware_stack(self) -> ASGIApp:
-        """Return the router, whose refusals become answers, below what was added to it."""
-
-        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            try:
-                await self.router(scope, receive, send)
-            except HTTPException as error:
-                await self._refuse(scope, error)(scope, receive, send)
-
-        stack: ASGIApp = answer
-        for layer, args, named in reversed(self.user_middleware):
-            stack = layer(stack, *args, **named)
-        return stack

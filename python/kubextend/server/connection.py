@@ -39,12 +39,10 @@ class ConnectionSettings(NamedTuple):
     Attributes:
         most: how many may be open; one more is closed at once.
         sends_away: returns whether each connection is to end with its next answer.
-        on_full: called when a connection is closed because too many are open.
     """
 
     most: int
     sends_away: Callable[[], bool]
-    on_full: Callable[[], object]
 
 
 class Reading(Enum):
@@ -84,7 +82,6 @@ class Connection(HttpToolsProtocol):
         """Begin to wait for requests, unless too many connections are open."""
         super().connection_made(transport)
         if len(self.connections) > self._settings.most:
-            self._settings.on_full()
             transport.abort()
         self._limit_wait()
 
@@ -189,12 +186,8 @@ class Connection(HttpToolsProtocol):
         """Return whether a part of the body of this request is still to come."""
         return self.cycle.scope is scope and self.cycle.more_body and not self.cycle.disconnected
 
-    async def fill(self, buffer: memoryview, on_received: Callable[[int], object]) -> None:
-        """Fill the buffer with the body of the request that is being received.
-
-        Args:
-            buffer: as long as the body.
-            on_received: called after each read with the number of its bytes.
+    async def fill(self, buffer: memoryview) -> None:
+        """Fill the buffer, which is as long as the body, with the body that is being received.
 
         Raises: ClientDisconnect: the client went away before the end of the body.
         """
@@ -202,7 +195,7 @@ class Connection(HttpToolsProtocol):
         if self.cycle.waiting_for_100_continue:
             self.cycle.waiting_for_100_continue = False
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        receiver = _BodyReceiver(self, buffer, begun, on_received)
+        receiver = _BodyReceiver(self, buffer, begun)
         self.transport.set_protocol(receiver)
         self.flow.resume_reading()
         try:
@@ -231,7 +224,6 @@ class _BodyReceiver(asyncio.BufferedProtocol):
         connection: the connection.
         buffer: as long as the body.
         begun: the part of the body that has come already.
-        on_received: called after each read with the number of its bytes.
 
     Attributes:
         under_way: how many bodies are being received.
@@ -241,16 +233,9 @@ class _BodyReceiver(asyncio.BufferedProtocol):
 
     under_way: ClassVar[int] = 0
 
-    def __init__(
-        self,
-        connection: Connection,
-        buffer: memoryview,
-        begun: bytearray,
-        on_received: Callable[[int], object],
-    ) -> None:
+    def __init__(self, connection: Connection, buffer: memoryview, begun: bytearray) -> None:
         self._connection = connection
         self._buffer = buffer
-        self._on_received = on_received
         self._turn_bytes = 0
         _BodyReceiver.under_way += 1
         buffer[: len(begun)] = begun
@@ -267,7 +252,6 @@ class _BodyReceiver(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Count bytes; the end of the body gives the connection back to its parser."""
         self.left_bytes -= nbytes
-        self._on_received(nbytes)
         if not self.left_bytes:
             self.ended.set()
             self._connection.body_is_received()

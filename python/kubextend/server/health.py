@@ -13,8 +13,6 @@ from kubextend.metrics import Metrics, ScrapedGauge
 
 __all__ = ["Health", "HealthCheck", "health_routes"]
 
-_LEAST_RENDER_GAP_S: Final = 1.0
-
 # Labels as those of kubernetes_healthcheck.
 _CONDITIONS: Final[tuple[ScrapedGauge[dict[tuple[str, ...], bool]]]] = (
     ScrapedGauge(
@@ -99,24 +97,17 @@ def health_routes(health: Health, metrics: Metrics) -> list[Route]:
     """Return the routes ``/livez``, ``/readyz`` and ``/metrics``.
 
     A hundred histograms take 20 ms to render, in which verbs get less time of the interpreter. The
-    text of all metrics is therefore rendered on a thread, and at most once a second. No text is
-    older than its request: a request that comes too early waits for the next text.
+    text of all metrics is therefore rendered on a thread, one at a time.
     """
-    rendering, begun_s, page = asyncio.Lock(), -_LEAST_RENDER_GAP_S, (b"", "")
+    rendering = asyncio.Lock()
 
     async def show(_request: Request) -> Response:
-        nonlocal begun_s, page
-        loop = asyncio.get_running_loop()
-        asked_s = loop.time()
         async with rendering:
-            if begun_s < asked_s:
-                await asyncio.sleep(begun_s + _LEAST_RENDER_GAP_S - loop.time())
-                begun_s = loop.time()
-                # Conditions may be asked on the event loop only.
-                conditions = health.conditions()
-                metrics.scrape(_CONDITIONS, lambda: conditions)
-                page = await asyncio.to_thread(metrics.render)
-        return Response(page[0], headers={"content-type": page[1]})
+            # Conditions may be asked on the event loop only.
+            conditions = health.conditions()
+            metrics.scrape(_CONDITIONS, lambda: conditions)
+            text, content_type = await asyncio.to_thread(metrics.render)
+        return Response(text, headers={"content-type": content_type})
 
     def probe(path: str, report: Callable[..., tuple[int, str]]) -> Route:
         async def answer(request: Request) -> Response:

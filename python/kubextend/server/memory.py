@@ -1,14 +1,13 @@
-"""How much freed memory the process keeps, when it goes back, and how much the process may have."""
+"""How much freed memory the process keeps, and when it goes back."""
 
 import asyncio
 import ctypes
-from pathlib import Path
 from typing import Final
 
 from kubextend import core
 from kubextend.server.request_body import BytesInFlight
 
-__all__ = ["give_memory_back", "keep_freed_memory", "memory_limit_bytes"]
+__all__ = ["give_memory_back", "keep_freed_memory"]
 
 # malloc.h of glibc.
 _M_TRIM_THRESHOLD: Final = -1
@@ -20,9 +19,6 @@ _MAPPED_FROM_BYTES: Final = 32 * 1024 * 1024
 # A names request about 15,000 nodes is 1 MB.
 _LARGE_BODY_BYTES: Final = 4 * 1024 * 1024
 _LOOK_S: Final = 10.0
-# cgroup v2 and v1; v1 says "no limit" by a number close to 2**63.
-_LIMITS: Final = ("memory.max", "memory/memory.limit_in_bytes")
-_NO_LIMIT_BYTES: Final = 1 << 60
 
 
 def keep_freed_memory() -> None:
@@ -55,15 +51,3 @@ async def give_memory_back(pool: core.BodyPool, in_flight: BytesInFlight) -> Non
             pool.clear()
             await asyncio.to_thread(trim, 0)
         is_kept = comes
-
-
-def memory_limit_bytes(root: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Return the memory limit of this process's cgroup in bytes; None: no limit is visible."""
-    for name in _LIMITS:
-        try:
-            text = (root / name).read_text().strip()
-        except OSError:
-            continue
-        limit = int(text) if text.isdecimal() else _NO_LIMIT_BYTES
-        return limit if limit < _NO_LIMIT_BYTES else None
-    return None

@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from kubextend.decisions import DecisionReader, waiting_json
 from kubextend.framework.handle import HeldPod, HeldPods
-from kubextend.metrics import Family, Metrics
+from kubextend.metrics import Metrics
 from kubextend.server.access import Access, checked
 from kubextend.server.reply import json_response
 from kubextend.server.request_body import BodyReader, BytesInFlight, Share
@@ -30,9 +30,6 @@ __all__ = ["decision_routes", "page_routes", "waiting_pod_routes"]
 
 _LOGGER = logging.getLogger(__name__)
 
-_REQUESTS: Final = Family(
-    "kubextend_waiting_pod_requests", "Requests about waiting pods that succeeded.", ("action",)
-)
 _MOST_BODY_BYTES: Final = 64 * 1024
 _BODIES: Final = BodyReader(_MOST_BODY_BYTES)
 # The reason may become a part of an Event's note, which is limited to 1,024 characters.
@@ -60,8 +57,8 @@ _HEADERS: Final = {
     "x-content-type-options": "nosniff",
 }
 
-_Action: TypeAlias = Callable[[HeldPods, str, str, bytes], object]
-"""A function of the held pods, the caller, the pod's UID and the body; returns the JSON answer."""
+_Decide: TypeAlias = Callable[[HeldPod, str | None], str | None]
+"""Decides on a pod by the text of a body, and returns what is done; None: nothing can be."""
 _Read: TypeAlias = Callable[[DecisionReader, Request], object]
 
 
@@ -73,24 +70,37 @@ def waiting_pod_routes(
     Args:
         waiting_pods: the pods that Permit holds.
         access: decides who may call.
-        metrics: counts calls and refusals.
+        metrics: counts refusals.
         path: the prefix of the routes, the same as that of the verbs.
     """
     prefix = f"{path.rstrip('/')}/waiting-pods"
 
-    def route(method: str, where: str, name: str, action: _Action) -> Route:
-        async def answer(who: str, request: Request) -> Response:
-            body = await _body(request)
-            done = action(waiting_pods, who, request.path_params.get("uid", ""), body)
-            metrics.counter(_REQUESTS, name).inc()
-            return json_response(done, option=orjson.OPT_OMIT_MICROSECONDS)
+    async def show(_who: str, _request: Request) -> Response:
+        waiting = [_entry(held) for held in waiting_pods if held.pending_plugins]
+        return json_response({"items": waiting}, option=orjson.OPT_OMIT_MICROSECONDS)
 
-        return Route(prefix + where, checked(access, metrics, answer), methods=[method])
+    def route(action: str, field: str, decide: _Decide) -> Route:
+        async def answer(who: str, request: Request) -> Response:
+            uid, text = request.path_params["uid"], _text(await _body(request), field)
+            held = waiting_pods.get(uid)
+            if held is None:
+                raise HTTPException(404, f"no pod of UID {uid} is waiting")
+            name, done = f"{held.pod.namespace}/{held.pod.name}", decide(held, text)
+            if done is None:
+                why = "is decided already"
+                if action == "allow" and text is not None and (by := held.pending_plugins):
+                    why = f"is not held by {text}, but by {', '.join(by)}"
+                raise HTTPException(409, f"pod {name} {why}")
+            _LOGGER.info("waiting pod %s is %sed by %s: %s", name, action, who, done)
+            return json_response(_entry(held), option=orjson.OPT_OMIT_MICROSECONDS)
+
+        endpoint = checked(access, metrics, answer)
+        return Route(f"{prefix}/{{uid}}/{action}", endpoint, methods=["POST"])
 
     return [
-        route("GET", "", "list", _list),
-        route("POST", "/{uid}/allow", "allow", _allow),
-        route("POST", "/{uid}/reject", "reject", _reject),
+        Route(prefix, checked(access, metrics, show), methods=["GET"]),
+        route("allow", "plugin", _allow),
+        route("reject", "reason", _reject),
     ]
 
 
@@ -153,59 +163,21 @@ def page_routes(access: Access, metrics: Metrics, *, path: str = "/") -> list[Ro
 # Waiting pods.
 
 
-def _list(waiting_pods: HeldPods, _who: str, _uid: str, _body: bytes) -> object:
-    return {"items": [_entry(held) for held in waiting_pods if held.pending_plugins]}
-
-
-def _allow(waiting_pods: HeldPods, who: str, uid: str, body: bytes) -> object:
-    """Allow a waiting pod for the Permit plugin in the body, or for every plugin that holds it.
-
-    Raises: HTTPException: 400: the body is not valid; 404: no pod with this UID waits; 409: neither
-        the named plugin nor, if none is named, any plugin holds the pod.
-    """
-    plugin = _text(body, "plugin")
-    held = _found(waiting_pods, uid)
+def _allow(held: HeldPod, plugin: str | None) -> str | None:
+    """Allow a pod for a Permit plugin, or for every plugin that holds it; None: for no plugin."""
     named = held.pending_plugins if plugin is None else (plugin,)
     allowed = [name for name in named if held.allow(name)]
-    if not allowed:
-        raise _conflict(held, plugin)
-    _log("allowed", held, who, f"for {', '.join(allowed)}")
-    return _entry(held)
+    return f"for {', '.join(allowed)}" if allowed else None
 
 
-def _reject(waiting_pods: HeldPods, who: str, uid: str, body: bytes) -> object:
-    """Reject a waiting pod with the reason that the body gives.
+def _reject(held: HeldPod, reason: str | None) -> str | None:
+    """Reject a pod with a reason; None: it is decided already.
 
-    Raises: HTTPException: 400: the body is not valid; 404: no pod with this UID waits; 409: the pod
-        is already allowed or rejected.
+    Raises: HTTPException: 400: there is no reason.
     """
-    reason = _text(body, "reason")
     if reason is None:
         raise HTTPException(400, "reason: Required value")
-    held = _found(waiting_pods, uid)
-    if not held.reject("", reason):
-        raise _conflict(held)
-    _log("rejected", held, who, reason)
-    return _entry(held)
-
-
-def _found(waiting_pods: HeldPods, uid: str) -> HeldPod:
-    held = waiting_pods.get(uid)
-    if held is None:
-        raise HTTPException(404, f"no pod of UID {uid} is waiting")
-    return held
-
-
-def _conflict(held: HeldPod, plugin: str | None = None) -> HTTPException:
-    why = "is decided already"
-    if plugin is not None and (pending := held.pending_plugins):
-        why = f"is not held by {plugin}, but by {', '.join(pending)}"
-    return HTTPException(409, f"pod {held.pod.namespace}/{held.pod.name} {why}")
-
-
-def _log(done: str, held: HeldPod, who: str, what: str) -> None:
-    pod = held.pod
-    _LOGGER.info("waiting pod %s/%s is %s by %s: %s", pod.namespace, pod.name, done, who, what)
+    return reason if held.reject("", reason) else None
 
 
 def _entry(held: HeldPod) -> object:

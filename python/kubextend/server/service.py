@@ -19,7 +19,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from kubextend.errors import KubextendError
-from kubextend.metrics import Family, HistogramFamily, Metrics, ScrapedGauge, exponential
+from kubextend.metrics import HistogramFamily, Metrics, ScrapedGauge, exponential
 from kubextend.server.connection import Connection, ConnectionSettings
 from kubextend.server.health import Health
 from kubextend.server.tls import RenewedTls, TlsFiles
@@ -48,9 +48,6 @@ _LAG: Final = HistogramFamily(
     "kubextend_event_loop_lag_seconds",
     "How late the event loop was to run a task that was due.",
     exponential(0.001, 2, 13),
-)
-_CONNECTIONS_REFUSED: Final = Family(
-    "kubextend_connections_refused", "Connections beyond those that may be open.", ("listener",)
 )
 
 
@@ -116,7 +113,7 @@ class Service:
             has ended.
         health: fails readiness as soon as the process is to end.
         announce: called when all listeners accept connections, with their URLs.
-        metrics: counts what listeners refuse.
+        metrics: shows the connections, and how late the event loop is.
         drain_s: how many seconds to serve after SIGTERM, until clients use another replica.
         sends_away: returns whether each connection is to end with its next answer, so that its
             client may find another replica.
@@ -161,11 +158,9 @@ class Service:
             return
         self._is_ending = True
         self.health.shut_down()
-        asyncio.get_running_loop().call_later(self.drain_s, self._stop_unless_stopping)
-
-    def _stop_unless_stopping(self) -> None:
-        if not self._servers[0].should_exit:
-            self.stop()
+        asyncio.get_running_loop().call_later(
+            self.drain_s, setattr, self._servers[0], "should_exit", True
+        )
 
     def stop(self) -> None:
         """Let requests in flight end, so that ``run`` returns; a second call cuts them off."""
@@ -179,7 +174,6 @@ class Service:
         settings = ConnectionSettings(
             listener.most_connections,
             lambda: self._is_ending or self.sends_away(),
-            self.metrics.counter(_CONNECTIONS_REFUSED, listener.name).inc,
         )
         tls = self._tls if listener.tls else None
         config = uvicorn.Config(
@@ -309,11 +303,10 @@ _CONNECTIONS: Final[tuple[ScrapedGauge[_Server], ...]] = (
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the process's soft limit of open files to the hard limit, but to 65,536 at most.
+    """Set the process's soft limit of open files to the hard limit, but to 65,536 at most.
 
     Each pod that Permit holds needs a file descriptor, for the connection of its bind request.
     """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

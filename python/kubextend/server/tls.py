@@ -19,11 +19,6 @@ __all__ = ["RenewedTls", "TlsFiles", "client_context"]
 
 _LOGGER = logging.getLogger(__name__)
 
-_HINTS: Final = {
-    "KEY_VALUES_MISMATCH": "; the key is that of another certificate",
-    "unsuitable certificate purpose": "; its extendedKeyUsage has to name serverAuth",
-}
-"""OpenSSL's error -> the end of a sentence that says what is wrong with the certificate files."""
 _FAILED_HANDSHAKES: Final = Family("kubextend_tls_handshakes_failed", "TLS handshakes that failed.")
 _RELOADS: Final = Family(
     "kubextend_certificate_reloads", "Reloads of changed TLS files: ok, error.", ("result",)
@@ -131,8 +126,7 @@ class TlsFiles:
         try:
             certificate = _shake_hands(self.context(), client_context(self.cert_file))
         except ssl.SSLCertVerificationError as error:
-            hint = _HINTS.get(error.verify_message, "")
-            message = f"TLS certificate {self.cert_file}: {error.verify_message}{hint}"
+            message = f"TLS certificate {self.cert_file}: {error.verify_message}"
             raise KubextendError(message) from error
         return ssl.cert_time_to_seconds(certificate["notAfter"])
 
@@ -264,15 +258,10 @@ def _load_pair(context: ssl.SSLContext, cert_file: Path, key_file: Path) -> None
     try:
         context.load_cert_chain(cert_file, key_file, refuse_password)
     except OSError as error:
-        hint = _HINTS.get(getattr(error, "reason", None) or "", "")
-        for file, pem, what in (
-            (key_file, b"PRIVATE KEY-----", "private key, which keyFile"),
-            (cert_file, b"CERTIFICATE-----", "certificate, which certFile"),
-        ):
-            with contextlib.suppress(OSError):
-                if pem not in file.read_bytes():
-                    hint = f"; {file} has no {what} has to hold as PEM"
-        message = f"TLS certificate {cert_file} with key {key_file}: {error}{hint}"
+        message = (
+            f"TLS certificate {cert_file} with key {key_file}: {error}; certFile has to hold, as"
+            " PEM, a certificate and the chain above it, and keyFile the certificate's private key"
+        )
         raise KubextendError(message) from error
 
 
