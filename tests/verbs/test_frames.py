@@ -1,38 +1,60 @@
 """How deep kubextend calls a plugin: a traceback of an author shows few frames of others."""
 
+import asyncio
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
+from types import CodeType
+from typing import Any
 
 from tests.doors.wire import Plugin, Wire, pod
 
 import kubextend
+from kubextend.server.verb_endpoint import VerbEndpoint
 
 OURS = Path(kubextend.__file__).parent
-# What carries a request to its verb: the server, and the pool of the verb's thread.
-CARRY = (OURS / "server", OURS / "profile" / "threads.py")
+ENDPOINT = VerbEndpoint.__call__.__code__
 P = pod("p")
 
 
-def frames() -> list[str]:
-    """Return the functions of kubextend between the endpoint and the plugin that calls this."""
-    stack = [(Path(frame.filename), frame.name) for frame in traceback.extract_stack()]
-    ours = [(path, name) for path, name in stack if path.is_relative_to(OURS)]
-    return [name for path, name in ours if not any(map(path.is_relative_to, CARRY))]
+def awaited(work: Any) -> Iterator[CodeType]:
+    """Yield the code of a coroutine, and of each coroutine that it awaits."""
+    while (code := getattr(work, "cr_code", None)) is not None:
+        yield code
+        work = work.cr_await
 
 
-def test_a_filter_and_permit_are_at_most_eight_frames_from_the_endpoint() -> None:
+def frames(wire: Wire) -> list[str]:
+    """Return the functions of kubextend from the endpoint to the plugin that calls this.
+
+    Those of the endpoint's task come first if the plugin is called on a thread.
+    """
+    way = [frame.f_code for frame, _ in traceback.walk_stack(None)][::-1]
+    if ENDPOINT not in way:
+        chains = [[*awaited(task.get_coro())] for task in asyncio.all_tasks(wire.loop)]
+        (chain,) = [each for each in chains if ENDPOINT in each]
+        way = chain + way
+    way = way[way.index(ENDPOINT) :]
+    return [code.co_name for code in way if Path(code.co_filename).is_relative_to(OURS)]
+
+
+def test_a_plugin_is_called_at_most_eight_frames_from_the_endpoint() -> None:
     seen: dict[str, list[str]] = {}
 
-    async def permit(*_: object) -> None:
-        seen["permit"] = frames()
-
     def look(point: str) -> None:
-        seen[point] = frames()
+        seen[point] = frames(wire)
+
+    async def permit(*_: object) -> None:
+        look("permit")
 
     each = Plugin("Each", filter=lambda *_: look("filter"), permit=permit)
+    each.score = lambda *_: look("score") or 0  # type: ignore[attr-defined]
     whole = Plugin("Whole", filter_nodes=lambda *_: look("filter_nodes") or [])
+    whole.permit = lambda *_: look("permit on a thread")  # type: ignore[attr-defined]
     wire = Wire(each, whole, nodes=["n"], pods=[P])
     assert wire.filter(P).kept == ["n"]
+    wire.prioritize(P)
     assert wire.bind(P, "n").error == ""
     assert {point: names for point, names in seen.items() if not 1 < len(names) <= 8} == {}
-    assert seen.keys() == {"filter", "filter_nodes", "permit"}
+    points = {"filter", "filter_nodes", "score", "permit", "permit on a thread"}
+    assert seen.keys() == points

@@ -5,6 +5,7 @@ counted from the arrival of the request, kubextend abandons the thread and answe
 verb. The breaker of the plugin that took the time keeps the plugin out of the next requests.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -20,7 +21,7 @@ from kubextend.profile.time_limited_calls import LimitedCall
 from kubextend.verbs.answer import Answer, Body
 from kubextend.verbs.context import Context
 from kubextend.verbs.decision_records import VerbCall
-from kubextend.verbs.request_metrics import counting
+from kubextend.verbs.request_metrics import REQUESTS, counting, failure
 
 __all__ = ["OnJob", "TimedVerb"]
 
@@ -68,8 +69,15 @@ class TimedVerb(ABC, Generic[_Args]):
         """
 
     @abstractmethod
-    def decide(self, args: _Args) -> Answer:
-        """Return the answer to the request that ``read`` has read."""
+    def decide(self, body: Body, read: list[_Args]) -> Answer:
+        """Return the answer to a request.
+
+        Args:
+            body: the body of the request.
+            read: gets what ``read`` returns for the body.
+
+        Raises: WireError: the body cannot be read.
+        """
 
     @abstractmethod
     def instead(self, why: str, args: _Args | None = None) -> Answer:
@@ -85,7 +93,7 @@ class TimedVerb(ABC, Generic[_Args]):
 
         Raises: WireError: the body cannot be read.
         """
-        return self._work(body, [], self._limits.run()).body
+        return self._now(body).body
 
     def at_once(self, body: Body) -> Answer | None:
         """Answer a body of at most 1 MB if the verb needs no other thread; else return None.
@@ -94,7 +102,7 @@ class TimedVerb(ABC, Generic[_Args]):
         """
         if self._in_python or len(body) > _BRIEF_BYTES:
             return None
-        return self._work(body, [], self._limits.run())
+        return self._now(body)
 
     async def answer(self, body: Body, arrived_s: float, on_job: OnJob) -> Answer:
         """Return the verb's answer, or a substitute after 80 % of kube-scheduler's timeout.
@@ -111,13 +119,19 @@ class TimedVerb(ABC, Generic[_Args]):
         """
         # Empty until the thread has read the request.
         read: list[_Args] = []
-        call = self._limits.start(partial(self._work, body, read))
+        call = self._limits.start(partial(self.decide, body, read))
+        call.job.future.add_done_callback(partial(self._ended, call.run))
         on_job(call.job.future)
-        too_late = partial(self._too_late, read, call)
+        too_late, told = partial(self._too_late, read, call), call.told()
         timeout_s = self._context.config.extender.http_timeout.seconds
-        left_s = arrived_s + _SHARE * timeout_s - self._limits.clock()
+        left_s = max(0.0, arrived_s + _SHARE * timeout_s - self._limits.clock())
+        until_s = asyncio.get_running_loop().time() + left_s
         try:
-            return await call.in_time(left_s, too_late)
+            await asyncio.wait([told], timeout=left_s)
+            return call.job.future.result() if call.job.future.done() else too_late()
+        except asyncio.CancelledError:
+            call.leave(told, until_s, too_late)
+            raise
         finally:
             # An error refers to this frame, which must not refer to the error by the call.
             del call, too_late
@@ -130,12 +144,16 @@ class TimedVerb(ABC, Generic[_Args]):
         self._decisions.add(pod, call)
         return call.error
 
-    def _work(self, body: Body, read: list[_Args], run: Run) -> Answer:
-        with counting(self._context.metrics, self.name) as counted, run:
-            read.append(self.read(body))
-            answer = self.decide(read[0])
-            run.check()
-            return counted(answer)
+    def _now(self, body: Body) -> Answer:
+        with counting(self._context.metrics, self.name) as counted, self._limits.run():
+            return counted(self.decide(body, []))
+
+    def _ended(self, run: Run, done: Future[Answer]) -> None:
+        """Count how the work on a thread ended, unless the request was answered without it."""
+        if not done.cancelled() and not run.is_abandoned:
+            error = done.exception()
+            result = done.result().result if error is None else failure(error)
+            self._context.metrics.counter(REQUESTS, self.name, result).inc()
 
     def _too_late(self, read: list[_Args], call: LimitedCall[Answer]) -> Answer:
         """Abandon the thread, and answer in place of the verb."""

@@ -63,8 +63,9 @@ class FilterVerb(TimedVerb[FilterRequest | Answer]):
             return filter_error(_NO_NODES if nodes is None else _NO_POD)
         return FilterRequest(args, pod, nodes, changes)
 
-    def decide(self, asked: FilterRequest | Answer) -> Answer:
+    def decide(self, body: Body, read: list[FilterRequest | Answer]) -> Answer:
         """Return an ExtenderFilterResult: kept nodes as in the request, others with a reason."""
+        read.append(asked := self.read(body))
         if isinstance(asked, Answer):
             return asked
         self._context.metrics.histogram(NODES, self.name).observe(len(asked.nodes))

@@ -53,8 +53,9 @@ class PreemptVerb(TimedVerb[core.PreemptionArgs]):
         """
         return self._context.read_preemption_args(body)
 
-    def decide(self, args: core.PreemptionArgs) -> Answer:
+    def decide(self, body: Body, read: list[core.PreemptionArgs]) -> Answer:
         """Return an ExtenderPreemptionResult; an empty one, on failure, ends the preemption."""
+        read.append(args := self.read(body))
         pod, nodes = args.pod, args.nodes
         if pod is None:
             return NO_VICTIMS

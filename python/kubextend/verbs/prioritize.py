@@ -31,8 +31,9 @@ class PrioritizeVerb(TimedVerb[core.ExtenderArgs]):
         """
         return self._context.read_args(body)
 
-    def decide(self, args: core.ExtenderArgs) -> Answer:
+    def decide(self, body: Body, read: list[core.ExtenderArgs]) -> Answer:
         """Return a HostPriorityList with a score for each node; the list is empty on an error."""
+        read.append(args := self.read(body))
         pod, nodes = args.pod, args.nodes
         if nodes is None or pod is None:
             return NO_SCORES

@@ -79,7 +79,6 @@ class Verbs:
         self._places.forget(uid)
         self.unplaced.forget(uid)
         self.throttle.forget(uid)
-        self.throttle.forget(uid)
 
     def pod_deleted(self, uid: str) -> None:
         """End a deleted pod's wait in Permit, and forget the pod. Any thread may call; never waits.
