@@ -191,6 +191,8 @@ def test_two_stuck_threads_fail_livez(hang: Hang) -> None:
     livez = wire.get("/livez")
     assert livez.status == 503
     assert '2 threads are stuck in plugin "Odd"' in livez.body.decode()
+    # Until the kubelet restarts it, other replicas answer.
+    assert wire.get("/readyz").status == 503
 
 
 # In bind plugins get nothing of the last 20 s of its time, of the last 15 s nothing but Unreserve
