@@ -336,6 +336,10 @@ class Call:
         called: Any = asgi(scope, self._messages.get, self._keep)
         self._task = (loop or asyncio.get_running_loop()).create_task(called)
 
+    def send(self, rest: bytes) -> None:
+        """Send the rest of a body whose ``Content-Length`` was more than came with the head."""
+        self._messages.put_nowait({"type": "http.request", "body": rest, "more_body": False})
+
     def leave(self) -> None:
         """Tell the application that the client is gone."""
         self._messages.put_nowait({"type": "http.disconnect"})

@@ -115,6 +115,19 @@ def test_a_request_that_gets_no_thread_in_its_time_is_rejected_where_errors_are_
     assert (said.kept, said.rejected, said.error) == ([], {}, "")
 
 
+def test_the_time_that_a_body_took_is_gone_from_the_time_for_the_answer(hang: Hang) -> None:
+    wire = wire_of(Plugin("Odd", filter=hang))
+    call = wire.begin("/filter", NAMES[:20], content_length=str(len(NAMES)))
+    wire.skip(20)
+    call.send(NAMES[20:])
+    wire.until(lambda: hang.calls)
+    wire.skip(459)
+    assert not call.done
+    wire.skip(2)
+    assert call.done
+    assert 'plugin "Odd" failed' in call.answer().error
+
+
 def test_an_idle_thread_keeps_nothing_of_its_last_call() -> None:
     """A body or an answer may have megabytes."""
     kept = ContextVar[object]("kept")
@@ -191,6 +204,8 @@ def test_two_stuck_threads_fail_livez(hang: Hang) -> None:
     livez = wire.get("/livez")
     assert livez.status == 503
     assert '2 threads are stuck in plugin "Odd"' in livez.body.decode()
+    # Until the kubelet restarts it, other replicas answer.
+    assert wire.get("/readyz").status == 503
 
 
 # In bind plugins get nothing of the last 20 s of its time, of the last 15 s nothing but Unreserve

@@ -124,6 +124,31 @@ def test_sixteen_candidates_are_judged_alone_and_those_first_that_pass_with_all(
     assert list(said.victims) == names[2:18]
 
 
+@pytest.mark.parametrize(("most", "offered"), [(0, []), (1, ["good", "plain"])])
+def test_of_two_candidates_each_is_judged_with_the_victims_of_the_other_in_place(
+    most: int, offered: list[str]
+) -> None:
+    class Few:
+        """Rejects every node while the cluster has more than ``most`` pods on nodes."""
+
+        name = "Few"
+        needs_pods = True
+
+        def __init__(self, handle: Handle) -> None:
+            self.handle = handle
+
+        def filter_nodes(self, state: Any, _pod: Any, nodes: core.Nodes) -> list[Rejection]:
+            pods = self.handle.pods(state)
+            assert pods is not None
+            there = sum(len(pods.pods_on(name)) for name in ("good", "plain"))
+            full = nodes.everything() if there > most else nodes.nothing()
+            return [Rejection(full, Status.unschedulable("too many pods"))]
+
+    wire = Wire(Few, nodes=["good", "plain"], pods=[*on("good", "a"), *on("plain", "b")])
+    # kube-scheduler evicts the pods of one node only.
+    assert list(wire.preempt(pod(), {"good": ["a"], "plain": ["b"]}).victims) == offered
+
+
 def asked(wire: Wire, victims: Mapping[str, Any], of: Any = P) -> Answer:
     return wire.post("/preempt", whole_preempt_request(of, victims))
 
