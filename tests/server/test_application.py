@@ -77,12 +77,14 @@ class Counts:
 
     def __init__(self, handle: Handle) -> None:
         self.steps: list[str] = []
+        self.started = False
         self._asked = Counter("counts_asked", "Calls.", registry=handle.metrics)
         handle.informer("services").on_change(lambda _before, _now: None)
 
     async def start(self) -> None:
         self.loop = asyncio.get_running_loop()
         self._asked.inc()
+        self.started = True
 
     async def stop(self) -> None:
         assert self.loop is asyncio.get_running_loop()
@@ -104,6 +106,8 @@ async def test_one_plugin_of_two_profiles_counts_by_profile_and_stops_twice_thou
 ) -> None:
     extender = of_two_profiles()
     async with extender.running():
+        # The server answers before its plugins are started.
+        await until(lambda: all(plugin.started for plugin in extender.plugins("Counts")))
         text = (await extender.begin("/metrics").answer()).text
         for name in SCHEDULERS:
             assert f'counts_asked_total{{plugin="Counts",profile="{name}"}} 1.0' in text
