@@ -103,7 +103,8 @@ class _Sent:
 class SentReasons:
     """The reasons that kube-scheduler got for pods that fit nowhere; any thread may use them.
 
-    Of more than 256 pods, the one is forgotten whose reasons were sent first.
+    Of more than 256 pods, the one is forgotten whose reasons were sent first; a nominated pod may
+    count twice.
 
     Args:
         clock: returns monotonic seconds.
@@ -115,7 +116,13 @@ class SentReasons:
         self._sent: BoundedDict[_Sent] = BoundedDict(_MOST_PODS)
 
     def steady(
-        self, pod: core.Pod, nodes: core.Nodes, entries: list[Entry], *, names_mode: bool
+        self,
+        pod: core.Pod,
+        nodes: core.Nodes,
+        entries: list[Entry],
+        *,
+        alone: bool,
+        names_mode: bool,
     ) -> list[Entry]:
         """Return the reasons to send for a pod that was rejected on every node.
 
@@ -126,11 +133,14 @@ class SentReasons:
             pod: the pod.
             nodes: the nodes of the request.
             entries: the nodes with their present reasons; each node is in one entry.
+            alone: whether the request is about the pod's nominated node alone. What it sends does
+                not replace what was sent about all nodes.
             names_mode: whether the request named nodes that the watched store has.
         """
         if not pod.uid:
             return entries
-        now_s, sent = self._clock(), self._sent.get(pod.uid)
+        key = f"{pod.uid} alone" if alone else pod.uid
+        now_s, sent = self._clock(), self._sent.get(key)
         if sent is not None and now_s - sent.at_s < _REPEATED_S:
             if _counts(sent.entries) == _counts(entries):
                 return entries
@@ -138,7 +148,7 @@ class SentReasons:
                 return repeated
         kept = nodes.kept() if names_mode else nodes.names_json()
         with self._lock:
-            self._sent.put(pod.uid, _Sent(now_s, entries, kept))
+            self._sent.put(key, _Sent(now_s, entries, kept))
         return entries
 
 
