@@ -233,6 +233,8 @@ class BindVerb:
         if pod is None:
             return await self._bind_unknown(request, binder)
         self._record_begin(request, pod)
+        if self._is_bound(args):
+            return ""
         if why := self._context.unknown_schedulers.why_rejected(pod):
             request.refused_as = "unknown_scheduler"
             return why
@@ -257,6 +259,13 @@ class BindVerb:
             on_late_unreserve=self._unplaced.expect_change,
         )
         return cycle, may, profile
+
+    def _is_bound(self, args: core.BindingArgs) -> bool:
+        """Return whether an earlier request has bound the pod, which filters would count again."""
+        pods = self._cluster.pods
+        if pods is None or args.pod_uid in self._under_way:
+            return False
+        return pods.store.snapshot().pod_on(args.node, args.pod_uid) is not None
 
     async def _read(self, request: _Request) -> core.Pod | None:
         """Return the pod of a request from the watch or the API.
