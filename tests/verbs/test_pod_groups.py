@@ -121,6 +121,32 @@ def test_a_member_that_is_asked_about_first_again_begins_a_pass_without_its_earl
     assert scheduler.passes(["m2", "m1"]) == {"m2": "n0", "m1": "n1"}
 
 
+def test_no_node_is_given_away_twice_in_a_pass_that_takes_longer_than_places_count() -> None:
+    scheduler = Scheduler()
+    found = []
+    for name in scheduler.create(members(6)):
+        found.append(scheduler.filter(name))
+        scheduler.wire.skip(13)
+    assert found == [["n0"], ["n1"], ["n2"], ["n3"], ["n4"], []]
+
+
+def test_places_of_a_pass_count_from_its_last_call_and_once_a_bind_begins_from_there() -> None:
+    scheduler = Scheduler(nodes=THREE)
+    scheduler.create(members(4))
+    scheduler.create(["other"], group="other")
+    for name in members(3):
+        scheduler.filter(name)
+        scheduler.wire.skip(50)
+    # A surplus member, which begins the second of these passes.
+    assert [scheduler.filter("m3"), scheduler.filter("m3")] == [[], []]
+    scheduler.wire.skip(350)
+    assert scheduler.bind("m2", "n2") == ""
+    # Volumes may delay the binds of m0 and m1.
+    scheduler.wire.skip(550)
+    assert scheduler.filter("other") == []
+    assert scheduler.bind("m0", "n0") == ""
+
+
 def test_all_nodes_are_kept_for_a_lone_pod_and_where_filters_count_no_pods() -> None:
     scheduler = Scheduler()
     scheduler.create(members(3))
