@@ -7,7 +7,7 @@ import logging
 from typing import Any
 
 import pytest
-from tests.doors.wire import Hang, Plugin, names_request, nominated, raises
+from tests.doors.wire import WAIT, Hang, Plugin, Steps, names_request, nominated, raises
 from tests.verbs.groups import FULL, Room, Scheduler, members
 
 from kubextend import Status, core
@@ -300,6 +300,22 @@ def test_a_pod_that_is_to_be_bound_waits_half_a_second_for_the_binds_of_a_group(
     assert not lone.done
     scheduler.wire.skip(0.1)
     assert lone.answer().error == ""
+
+
+def test_a_bind_that_was_given_up_and_ends_late_leaves_the_member_its_newer_place() -> None:
+    steps = Steps("reserve", permit=WAIT)
+    scheduler = Scheduler(Room(), steps, nodes=["n0", "n1"])
+    scheduler.create(members(2))
+    assert scheduler.passes(members(2)) == {"m0": "n0", "m1": "n1"}
+    bind = scheduler.wire.begin_bind(scheduler.pods["m0"], "n0")
+    scheduler.wire.wait_until_held(scheduler.pods["m0"])
+    steps.closed.add("unreserve")
+    bind.leave()
+    scheduler.wire.until(lambda: "unreserve" in steps.calls)
+    assert scheduler.filter("m0") == ["n0"]
+    steps.closed.clear()
+    scheduler.wire.until(lambda: not scheduler.wire.assumed())
+    assert scheduler.filter("m1") == ["n1"]
 
 
 def test_a_pod_that_is_assumed_while_a_member_is_decided_is_not_overlooked(hang: Hang) -> None:

@@ -219,12 +219,19 @@ class GroupPlaces:
                 member.node, member.waits = node, True
                 member.of.at_s = self._clock()
 
-    def bind_begins(self, uid: str) -> None:
-        """Note that the pass of a member has succeeded, if the pod with this UID is a member."""
+    def bind_begins(self, uid: str) -> _Member | None:
+        """Note that the pass of a member has succeeded; return None if the pod is no member."""
         with self._lock:
-            for group in self._with(uid):
-                begun = group.members[uid].of
-                begun.succeeded, begun.at_s = True, self._clock()
+            member = next((group.members[uid] for group in self._with(uid)), None)
+            if member is not None:
+                member.of.succeeded, member.of.at_s = True, self._clock()
+            return member
+
+    def bind_ends(self, member: _Member | None) -> None:
+        """End the place with which a bind began; filter may have given the pod another since."""
+        if member is not None:
+            with self._lock:
+                member.waits = False
 
     def open_s(self, pod: core.Pod, node: str) -> float:
         """Return for how many seconds nobody knows whether another group is bound to a node."""
@@ -240,7 +247,7 @@ class GroupPlaces:
             return max(on_node, default=0.0)
 
     def forget(self, uid: str) -> None:
-        """End the place of a pod that is bound, refused or gone."""
+        """End the place of a pod that is bound or gone."""
         with self._lock:
             for group in self._with(uid):
                 group.members[uid].waits = False
