@@ -302,6 +302,29 @@ def test_a_pod_that_is_to_be_bound_waits_half_a_second_for_the_binds_of_a_group(
     assert lone.answer().error == ""
 
 
+def test_a_pod_that_is_to_be_bound_is_refused_at_once_once_a_bind_of_the_group_has_begun() -> None:
+    scheduler = Scheduler(nodes=["n0", "n1"])
+    scheduler.create(["lone"], group="")
+    scheduler.create(members(2))
+    scheduler.filter("lone")
+    assert scheduler.passes(members(2)) == {"m0": "n0", "m1": "n1"}
+    assert scheduler.wire.bind(scheduler.pods["m1"], "n1").error == ""
+    lone = scheduler.wire.begin_bind(scheduler.pods["lone"], "n0")
+    assert lone.done
+    assert lone.answer().error == FULL
+
+
+def test_a_pod_that_is_to_be_bound_waits_for_no_group_that_leaves_it_room() -> None:
+    scheduler = Scheduler(Room({"n0": 3}), nodes=["n0"])
+    scheduler.create(["lone"], group="")
+    scheduler.create(members(2))
+    scheduler.filter("lone")
+    assert len(scheduler.passes(members(2))) == 2
+    lone = scheduler.wire.begin_bind(scheduler.pods["lone"], "n0")
+    assert lone.done
+    assert lone.answer().error == ""
+
+
 def test_a_bind_that_was_given_up_and_ends_late_leaves_the_member_its_newer_place() -> None:
     steps = Steps("reserve", permit=WAIT)
     scheduler = Scheduler(Room(), steps, nodes=["n0", "n1"])

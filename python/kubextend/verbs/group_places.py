@@ -9,8 +9,8 @@ Nothing says how a pass ended. kube-scheduler asks about no member that has a no
 has failed: a filter call about a member that has a place ends the places of its pass. A place also
 ends when the member is bound, refused or deleted, or after a while. For half a second after the
 last filter call of a pass, and once a bind of the pass has begun, its places count for members of
-other groups too, and a bind to the node of such a place waits: otherwise groups that are tried
-within milliseconds of each other would be bound in part.
+other groups and for binds too, and a bind that finds no room waits for that half second: otherwise
+groups that are tried within milliseconds of each other would be bound in part.
 """
 
 import logging
@@ -242,7 +242,7 @@ class GroupPlaces:
                 each.of.at_s + _OPEN_S - now_s
                 for group in others
                 for each in group.members.values()
-                if each.waits and each.node == node
+                if each.waits and each.node == node and not each.of.succeeded
             )
             return max(on_node, default=0.0)
 
