@@ -177,6 +177,7 @@ class BindVerb:
             if missing := request.missing_fields():
                 return counted(binding(f"the bind request has no {missing}"))
             run = self._limits.run()
+            member = self._places.bind_begins(request.args.pod_uid)
             self._deciding += 1
             try:
                 with run:
@@ -185,7 +186,7 @@ class BindVerb:
                 why_not = self._why_failed(request, error)
             finally:
                 self._deciding -= 1
-                self._places.forget(request.args.pod_uid)
+                self._places.bind_ends(member)
                 if request.call is not None:
                     request.call.done = True
             self._record_end(request, run, why_not)
@@ -227,7 +228,6 @@ class BindVerb:
         args, binder = request.args, self._cluster.binder
         if binder is None or (self._context.config.guard.resources and self._guard is None):
             return _NO_BINDER
-        self._places.bind_begins(args.pod_uid)
         attempt = self._unplaced.take(args.pod_uid)
         request.pod = pod = await self._read(request) if attempt is None else attempt.pod
         if pod is None:
