@@ -33,7 +33,6 @@ READ = {
     "cycle": type(None),
     "flow": type(None),
     "parser": object,
-    "pipeline": object,
     "scope": type(None),
     "timeout_keep_alive": int,
     "timeout_keep_alive_task": type(None),

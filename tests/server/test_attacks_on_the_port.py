@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.doors.extender import NODES, PATIENT_S, Extender, names_of, node, request
+from tests.doors.extender import HOLDING, NODES, PATIENT_S, Extender, names_of, node, request
 from tests.doors.sockets import Connection, eventually, head, posted, read_by_now, serve
+
+from kubextend.testing import Bindings
 
 pytestmark = pytest.mark.slow
 
@@ -140,6 +142,22 @@ def test_who_asks_without_end_before_the_first_answer_is_hung_up_on() -> None:
         with Connection(served.url) as connection:
             assert connection.get("/livez").status == 200
     assert resident_bytes() - before < 50 * MB
+
+
+def test_who_asks_again_while_permit_holds_the_pod_gives_the_bind_up() -> None:
+    """A client that is gone is noticed: the pod is bound for nobody otherwise."""
+    binder = Bindings()
+    extender = Extender(binder=binder, profiles=[HOLDING])
+    with serve(extender) as served:
+        with Connection(served.url) as connection:
+            connection.post("/filter", request("filter"))
+            connection.send(posted("/bind", request("bind")))
+            eventually(extender.waiting)
+            connection.send(head("GET", "/livez"))
+            assert connection.answer().status == 400
+            assert connection.is_closed()
+        eventually(lambda: not extender.waiting())
+    assert binder.nodes == {}
 
 
 @pytest.mark.parametrize("extra", [b"Content-Length: 7\r\n", b"Transfer-Encoding: chunked\r\n"])

@@ -25,7 +25,6 @@ _MOST_HEAD_BYTES: Final = 64 * 1024
 # What Python needs for a field of a head besides its text.
 _FIELD_BYTES: Final = 200
 _MOST_DROPPED_BYTES: Final = 16 * 1024 * 1024
-_MOST_WAITING: Final = 16
 # What up to 64 large bodies together read before the event loop looks at the other connections: a
 # few milliseconds of its time, 3 ms for each MiB of fresh memory. A turn costs 25 us by itself, so
 # that none is too small.
@@ -122,9 +121,11 @@ class Connection(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Begin to answer the request, or queue it behind the one that is being answered."""
-        # Nobody can tell which protocol follows an upgrade.
-        if self.parser.should_upgrade() or len(self.pipeline) >= _MOST_WAITING:
+        """Begin to answer the request, unless one before it is not answered yet."""
+        is_answered = self.cycle is None or self.cycle.response_complete
+        # Nobody can tell which protocol follows an upgrade. uvicorn would read no further behind a
+        # request that waits, and not notice that the client goes away.
+        if self.parser.should_upgrade() or not is_answered:
             raise ValueError
         self._reading = Reading.BODY
         self._loose_bytes = 0
@@ -182,9 +183,9 @@ class Connection(HttpToolsProtocol):
         wait_s = self._late_s - self.loop.time() if is_in_head else self.timeout_keep_alive
         self.timeout_keep_alive_task = self.loop.call_later(wait_s, self.timeout_keep_alive_handler)
 
-    def is_receiving(self, scope: Scope) -> bool:
-        """Return whether a part of the body of this request is still to come."""
-        return self.cycle.scope is scope and self.cycle.more_body and not self.cycle.disconnected
+    def is_receiving(self) -> bool:
+        """Return whether a part of the present request's body is still to come."""
+        return self.cycle.more_body and not self.cycle.disconnected
 
     async def fill(self, buffer: memoryview) -> None:
         """Fill the buffer, which is as long as the body, with the body that is being received.

@@ -147,7 +147,7 @@ class BodyReader:
             raise self._too_large()
         share.take(length)
         connection = connection_of(scope)
-        if length and connection is not None and not connection.is_receiving(scope):
+        if length and connection is not None and not connection.is_receiving():
             # The whole body came with the head.
             whole: bytes = (await receive()).get("body", b"")
             if len(whole) < length:
