@@ -23,6 +23,7 @@ OVERRIDDEN = {
     "on_headers_complete": [],
     "on_body": ["body"],
     "on_message_complete": [],
+    "on_response_complete": [],
     "pause_writing": [],
     "resume_writing": [],
     "shutdown": [],

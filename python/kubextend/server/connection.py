@@ -94,15 +94,11 @@ class Connection(HttpToolsProtocol):
         """Parse bytes; refuse a head, framing or trailers, or a refused body, that are too long."""
         self._loose_bytes += len(data)
         super().data_received(data)
-        if self.transport.is_closing():
-            return
-        is_answered = self.cycle is None or self.cycle.response_complete
-        is_dropped = is_answered and self._reading is Reading.BODY
-        if is_dropped and self._loose_bytes > _MOST_DROPPED_BYTES:
-            self.transport.close()
-        elif not is_dropped and self._loose_bytes > _MOST_HEAD_BYTES:
-            self.send_400_response("What is no body is larger than 64 KiB.")
-        elif is_answered:
+        is_dropped = self._is_answered() and self._reading is Reading.BODY
+        most_bytes = _MOST_DROPPED_BYTES if is_dropped else _MOST_HEAD_BYTES
+        if self._loose_bytes > most_bytes and not self.transport.is_closing():
+            self.send_400_response(f"More than {most_bytes} bytes are of no use.")
+        if self._is_answered() or self.transport.is_closing():
             self._limit_wait()
 
     def on_message_begin(self) -> None:
@@ -122,10 +118,9 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Begin to answer the request, unless one before it is not answered yet."""
-        is_answered = self.cycle is None or self.cycle.response_complete
         # Nobody can tell which protocol follows an upgrade. uvicorn would read no further behind a
         # request that waits, and not notice that the client goes away.
-        if self.parser.should_upgrade() or not is_answered:
+        if self.parser.should_upgrade() or not self._is_answered():
             raise ValueError
         self._reading = Reading.BODY
         self._loose_bytes = 0
@@ -144,6 +139,12 @@ class Connection(HttpToolsProtocol):
         self._reading = Reading.NOTHING
         self._loose_bytes = 0
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, or until the client has read its last answer."""
+        super().on_response_complete()
+        if self.transport.is_closing() and self.timeout_keep_alive_task is None:
+            self._limit_wait()
 
     def pause_writing(self) -> None:
         """Wait 30 s for a client that does not read its answer."""
@@ -177,15 +178,14 @@ class Connection(HttpToolsProtocol):
             self.timeout_keep_alive_task.cancel()
             self._limit_wait()
 
+    def _is_answered(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
     def _limit_wait(self) -> None:
-        """Close the connection later: no answer is due, and the client may send nothing."""
+        """Close the connection later: no answer is due, and the client may send or read nothing."""
         is_in_head = self._reading is Reading.HEAD
         wait_s = self._late_s - self.loop.time() if is_in_head else self.timeout_keep_alive
         self.timeout_keep_alive_task = self.loop.call_later(wait_s, self.timeout_keep_alive_handler)
-
-    def is_receiving(self) -> bool:
-        """Return whether a part of the present request's body is still to come."""
-        return self.cycle.more_body and not self.cycle.disconnected
 
     async def fill(self, buffer: memoryview) -> None:
         """Fill the buffer, which is as long as the body, with the body that is being received.
@@ -210,12 +210,6 @@ class Connection(HttpToolsProtocol):
             _BodyReceiver.under_way -= 1
         if receiver.left_bytes:
             raise ClientDisconnect
-
-    def body_is_received(self) -> None:
-        """Parse the next request with a new parser; the old one has not seen the last body."""
-        self.parser = httptools.HttpRequestParser(self)
-        self.transport.set_protocol(self)
-        self.on_message_complete()
 
 
 class _BodyReceiver(asyncio.BufferedProtocol):
@@ -255,7 +249,10 @@ class _BodyReceiver(asyncio.BufferedProtocol):
         self.left_bytes -= nbytes
         if not self.left_bytes:
             self.ended.set()
-            self._connection.body_is_received()
+            # The old parser has not seen this body.
+            self._connection.parser = httptools.HttpRequestParser(self._connection)
+            self._connection.transport.set_protocol(self._connection)
+            self._connection.on_message_complete()
         elif nbytes == self._turn_bytes:
             # The event loop looks at all other connections before it reads on.
             self._connection.flow.pause_reading()

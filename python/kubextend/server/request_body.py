@@ -147,7 +147,11 @@ class BodyReader:
             raise self._too_large()
         share.take(length)
         connection = connection_of(scope)
-        if length and connection is not None and not connection.is_receiving():
+        if (
+            length
+            and connection
+            and (not connection.cycle.more_body or connection.cycle.disconnected)
+        ):
             # The whole body came with the head.
             whole: bytes = (await receive()).get("body", b"")
             if len(whole) < length:
