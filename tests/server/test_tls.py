@@ -3,7 +3,7 @@
 import json
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -139,6 +139,29 @@ def test_plain_http_on_the_tls_port_runs_no_verb(
             connection.post("/filter", request("filter"))
         eventually(lambda: "failed: http request" in caplog.text)
     assert (calls(guarded), guarded.counted(FAILED)) == (0, 1)
+    assert "Traceback" not in caplog.text
+
+
+def test_of_handshakes_without_end_the_newest_is_closed(
+    guarded: Extender, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    trusted = client(authority, authority.sign("scheduler"))
+    with serve(guarded) as served, ExitStack() as stack:
+        for _ in range(520):
+            stack.enter_context(Connection(served.url))
+        eventually(lambda: guarded.counted(FAILED) == 8)
+        assert "a TLS handshake failed: 512 others are under way" in caplog.text
+        with pytest.raises(REFUSALS):
+            filters(served, trusted)
+        stack.close()
+
+        def is_let_in() -> bool:
+            try:
+                return filters(served, trusted)
+            except REFUSALS:
+                return False
+
+        eventually(is_let_in)
     assert "Traceback" not in caplog.text
 
 
