@@ -125,8 +125,7 @@ class Connection(HttpToolsProtocol):
         self._reading = Reading.BODY
         self._loose_bytes = 0
         super().on_headers_complete()
-        if self._settings.sends_away():
-            self.cycle.keep_alive = False
+        self.cycle.keep_alive = self.cycle.keep_alive and not self._settings.sends_away()
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body, or drop it if the request is answered already."""

@@ -152,11 +152,8 @@ class BodyReader:
             raise self._too_large()
         share.take(length)
         connection = connection_of(scope)
-        if (
-            length
-            and connection
-            and (not connection.cycle.more_body or connection.cycle.disconnected)
-        ):
+        cycle = connection and connection.cycle
+        if length and cycle and (not cycle.more_body or cycle.disconnected):
             # The whole body came with the head.
             whole: bytes = (await receive()).get("body", b"")
             if len(whole) < length:

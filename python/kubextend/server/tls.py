@@ -19,6 +19,7 @@ from kubextend.metrics import Family, Metrics, ScrapedGauge
 __all__ = ["RenewedTls", "TlsFiles", "client_context"]
 
 _LOGGER = logging.getLogger(__name__)
+_HANDSHAKES = logging.getLogger(f"{__name__}.handshakes")
 
 # Each takes 100 KB, for up to a minute.
 _MOST_HANDSHAKES: Final = 512
@@ -69,13 +70,11 @@ class _ServerContext(ssl.SSLContext):
 
         Raises: ConnectionAbortedError: 512 handshakes are under way; uvloop closes the connection.
         """
-        if self.newest is not None:
-            return self.newest.wrap_bio(*args, **named)
-        if len(self.under_way) >= _MOST_HANDSHAKES:
+        context = self.newest or self
+        if len(context.under_way) >= _MOST_HANDSHAKES:
             self.on_failed(why := f"{_MOST_HANDSHAKES} others are under way")
             raise ConnectionAbortedError(why)
-        side = super().wrap_bio(*args, **named)
-        self.under_way.add(side)
+        context.under_way.add(side := super(_ServerContext, context).wrap_bio(*args, **named))
         return side
 
 
@@ -250,7 +249,7 @@ class RenewedTls:
 
     def _note_failed(self, why: str) -> None:
         self._failed.inc()
-        _LOGGER.warning("a TLS handshake failed: %s; kube-scheduler's log has its side", why)
+        _HANDSHAKES.warning("a TLS handshake failed: %s; kube-scheduler's log has its side", why)
 
 
 def _trust(context: ssl.SSLContext, ca_file: Path, what: str) -> None:
