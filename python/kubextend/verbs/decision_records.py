@@ -304,9 +304,9 @@ class Decisions:
         """Make a record the newest, in the place of the oldest if there are too many."""
         if record.recent is not None:
             recent = self._recent[record.attempts[-1][0].passed == 0]
-            if (older := recent.put(record.uid, record)) is not None:
+            for older in recent.put(record.uid, record):
                 older.recent = None
-        if (oldest := self._pods.put(record.uid, record)) is not None:
+        for oldest in self._pods.put(record.uid, record):
             self._taken(oldest.uid)
             ended_s = oldest.attempts[-1][-1].at_s + _LONGEST_ATTEMPT_S
             self.complete_since_s = max(self.complete_since_s or 0.0, ended_s)
