@@ -201,3 +201,13 @@ def test_a_text_of_any_length_leaves_as_a_short_one() -> None:
     wire = wire_of(plugin := Reasons())
     plugin.of = {"n0": Status.unschedulable("x" * 300_000), "n1": Status.unschedulable("y" * 256)}
     assert wire.filter(P, ["n0", "n1"]).rejected == {"n0": "x" * 253 + "...", "n1": "y" * 256}
+
+
+@pytest.mark.parametrize(("length", "second"), [(253, "attempt 1"), (2000, "attempt 2")])
+def test_of_names_of_nodes_that_take_over_a_mebibyte_no_reasons_are_remembered(
+    length: int, second: str
+) -> None:
+    wire = Wire(Counting())
+    whole = [node(f"{row:0{length}}") for row in range(600)]
+    told = [{*wire.filter(P, whole=whole).rejected.values()} for _ in range(2)]
+    assert told == [{"attempt 1"}, {second}]
