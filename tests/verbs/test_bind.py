@@ -5,19 +5,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from tests.doors.wire import (
-    Binder,
-    Plugin,
-    Steps,
-    Wire,
-    bind_request,
-    node,
-    pod,
-    raises,
-    rejects,
-    scores,
-    uid_of,
-)
+from tests.doors.wire import Binder, Plugin, Steps, Wire, bind_request, node, pod, raises, uid_of
 
 from kubextend import Status
 from kubextend.errors import ClusterError
@@ -92,31 +80,6 @@ def test_bind_takes_a_rejection_without_a_reason_for_no_success() -> None:
     wire = Wire(Steps(pre_bind=Status.unschedulable("")), nodes=["n"])
     wire.pods.unwatched.append(P)
     assert (wire.bind(P, "n").error, wire.binder.bound) == ("UNSCHEDULABLE", {})
-
-
-NOT_READ = 'pods "p" is forbidden'
-
-
-@pytest.mark.parametrize(
-    ("plugins", "settings", "said"),
-    [
-        ([], BINDS, ""),
-        ([rejects("full")], BINDS, ""),
-        ([scores(n=3)], BINDS, ""),
-        ([Steps("reserve")], {}, NOT_READ),
-        ([], {"guard.resources": True}, NOT_READ),
-    ],
-)
-def test_only_plugins_of_bind_and_the_guard_need_a_pod_that_cannot_be_read(
-    plugins: list[Plugin], settings: dict[str, Any], said: str
-) -> None:
-    wire = Wire(*plugins, nodes=["n"], settings=settings)
-    wire.pods.down = ClusterError(NOT_READ, 403)
-    call = wire.begin_bind(P, "n")
-    # Nobody knows whether the pod is the member of a group, so a refusal takes its time.
-    wire.skip(1)
-    assert call.answer().error == said
-    assert wire.binder.bound == ({} if said else {"uid-of-p": "n"})
 
 
 @pytest.mark.parametrize("ignored", [False, True])

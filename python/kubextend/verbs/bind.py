@@ -268,34 +268,23 @@ class BindVerb:
         return pods.store.snapshot().pod_on(args.node, args.pod_uid) is not None
 
     async def _read(self, request: _Request) -> core.Pod | None:
-        """Return the pod of a request from the watch or the API.
+        """Return the pod of a request from the watch or the API; None: there is no such pod.
 
-        Returns: None if there is no such pod, or if it could not be read and need not be.
-        Raises: ClusterError: the pod could not be read, and plugins or the guard need it.
+        Raises: ClusterError: the pod could not be read.
         """
         args, reader = request.args, self._cluster.pod_reader
         pod = None if self._cluster.pods is None else self._cluster.pods.store.get(args.pod_uid)
         if (pod is None or pod.truncated) and reader is not None:
             request.unread = True
             get = partial(reader.get, args.pod_namespace, args.pod_name)
-            try:
-                pod = await self._cluster.in_thread(get)
-            except ClusterError:
-                if self._needs_pods:
-                    raise
-                return None
+            pod = await self._cluster.in_thread(get)
             request.unread = False
         return None if pod is None or pod.uid != args.pod_uid else pod
 
-    @property
-    def _needs_pods(self) -> bool:
-        """Whether plugins or the guard need the pod that is to be bound."""
-        profiles = self._context.profiles.by_scheduler_name.values()
-        return self._guard is not None or any(each.binds_with_plugins for each in profiles)
-
     async def _bind_unknown(self, request: _Request, binder: Binder) -> str:
         """Leave a pod that nobody knows to the API, unless plugins or the guard need the pod."""
-        if self._needs_pods:
+        profiles = self._context.profiles.by_scheduler_name.values()
+        if self._guard is not None or any(each.binds_with_plugins for each in profiles):
             args = request.args
             return f"there is no pod {args.pod_namespace}/{args.pod_name} of this UID"
         await self._post(request, binder, CycleState())
