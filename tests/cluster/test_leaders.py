@@ -1,5 +1,6 @@
 """Two replicas on one API: who decides, from when on, and what the next leader knows."""
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,14 +22,14 @@ from kubextend import core
 from kubextend.errors import ClusterError
 from kubextend.framework import Status
 
-Join = Callable[[str], Running]
+Join = Callable[..., Running]
 
 LABEL = "kubextend.dev/leader"
 NOT_LEADER = "kubextend is not ready: this replica does not lead"
 BEGUN = "kubextend is not ready: this replica has begun to lead, and its"
 NOT_SEEN = f"{BEGUN} watch of pods has not caught up yet"
 NOT_LABELLED = f"{BEGUN} pod has no label yet"
-PROFILE = {"plugins": {"filter": {"enabled": [{"name": "OnePlace"}]}}}
+PROFILE = {"plugins": {"multiPoint": {"enabled": [{"name": "OnePlace"}]}}}
 
 
 class OnePlace:
@@ -53,13 +54,13 @@ def joins(api: ScriptedApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         api.put_pod(name, f"uid-{name}", labels={"app": "x"})
     with ExitStack() as replicas:
 
-        def join(name: str) -> Running:
+        def join(name: str, plugin: type = OnePlace, **sections: Any) -> Running:
             monkeypatch.setenv("POD_NAMESPACE", "default")
             monkeypatch.setenv("POD_NAME", name)
             file = tmp_path / name
             write_kubeconfig(file, api.url, name)
-            tree = configuration(file, PROFILE, server={"lease": {}})
-            return replicas.enter_context(running(tree, {"OnePlace": OnePlace}))
+            tree = configuration(file, PROFILE, server={"lease": {}}, **sections)
+            return replicas.enter_context(running(tree, {"OnePlace": plugin}))
 
         yield join
 
@@ -221,6 +222,31 @@ def test_a_lead_that_was_lost_and_won_again_is_a_new_one(
     api.silent = False
     api.bookmark()
     clock.until(lambda: why(first, api) == "")
+
+
+def test_a_bind_that_began_before_the_lead_was_lost_and_won_again_binds_nothing(
+    api: ScriptedApi, joins: Join, clock: SkippingTime
+) -> None:
+    goes_on = threading.Event()
+
+    class Slow(OnePlace):
+        def pre_filter(self, state: Any, pod: core.Pod, nodes: core.Nodes) -> None:
+            del state, nodes
+            if pod.name == "one":
+                goes_on.wait()
+
+    replica = joins("first", Slow, extender={"httpTimeout": "1m"})
+    clock.until(lambda: why(replica, api) == "")
+    errors = replica.bind_beside(api.pods["one"], "n1")
+    api.cut_off.add("first")
+    clock.until(lambda: why(replica, api) == NOT_LEADER)
+    api.cut_off.clear()
+    clock.until(lambda: why(replica, api) == "")
+    assert errors == []
+    goes_on.set()
+    clock.until(lambda: errors)
+    assert errors == ["this replica does not lead"]
+    assert api.pods["one"]["spec"] == {}
 
 
 def test_a_leader_that_resigns_lets_its_binds_end_and_then_gives_the_lease_back(
