@@ -77,6 +77,12 @@ def replace_pod(request: Request) -> bool:
     return False
 
 
+def replace_pod_on_the_node(request: Request) -> bool:
+    """The pod was deleted, and the new pod of its name is on the node already."""
+    request.server_api.put_pod("web", "uid-2", node="node-1")
+    return False
+
+
 def delete_pod(request: Request) -> bool:
     del request.server_api.pods["web"]
     return lost_request(request)
@@ -99,6 +105,7 @@ def refusing_with(text: bytes) -> Fault:
     [
         (bind_elsewhere, "pod default/web is bound to node node-2, not to node-1", 409),
         (replace_pod, "cannot bind pod default/web: its UID is uid-2, not uid-1", 409),
+        (replace_pod_on_the_node, "its UID is uid-2, not uid-1", 409),
         (refusing(404, "NotFound", 'pods "web" not found'), "it was deleted", 404),
         (refusing(403, "Forbidden", "cannot create"), "grant create on pods/binding", 403),
         (refusing(422, "Invalid", "target.name: Required"), "target.name: Required", 422),
