@@ -106,6 +106,15 @@ def test_a_plugin_that_hangs_in_the_queue_fails_the_liveness_probe_after_a_minut
         assert alive(replica)[0] == 200
 
 
+def test_a_queue_that_has_nothing_to_do_for_minutes_passes_the_liveness_probe(
+    clock: SkippingTime, kubeconfig: Path
+) -> None:
+    with running(queue_configuration(kubeconfig)) as replica:
+        clock.until(lambda: replica.metric("queue_leader") == 1)
+        clock.pass_s(200)
+        assert alive(replica)[0] == 200
+
+
 def test_a_stop_takes_seconds_while_a_plugin_hangs_and_releases_nothing_after_it(
     api: ScriptedApi, clock: SkippingTime, closed: AbstractContextManager[Running]
 ) -> None:
