@@ -9,7 +9,7 @@ import pytest
 import yaml
 from tests.doors.answering import Answering, closed_port, kubeconfig_for, listening, says
 from tests.doors.certificates import Authority
-from tests.doors.command_line import Result, configuration, enabled, profile, run, write
+from tests.doors.command_line import Result, configuration, profile, run, write
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_a_folder")]
 
@@ -281,6 +281,17 @@ def test_a_certificate_is_told_a_week_before_its_end(days: int, told: bool, tmp_
     assert verdicts(found, "server-reachable") == []
 
 
+@pytest.mark.parametrize(("name", "wrong"), [("kubextend", False), ("another", True)])
+def test_the_certificate_is_checked_for_the_name_that_kube_scheduler_expects(
+    name: str, wrong: bool, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path, "ca")
+    with listening(Answering({"/livez": "ok"}), authority.sign("server", "kubextend")) as url:
+        tls = {"caFile": str(authority.file), "serverName": name}
+        found = findings(extender={"urlPrefix": url, "tlsConfig": tls})
+    assert verdicts(found, "server-reachable") == ["error"] * wrong
+
+
 @pytest.mark.parametrize(
     ("served", "said"),
     [
@@ -365,7 +376,10 @@ def test_the_table_says_what_to_do_and_once_why_several_checks_cannot_look() -> 
     assert all(reason in found[check][0][1] for check in ("clock", "gates"))
 
 
-def test_the_doctor_names_a_right_that_kubextend_lacks() -> None:
+def test_the_doctor_names_a_right_that_kubextend_lacks_and_the_operator_has() -> None:
     denied = Answering({REVIEWS: {"status": {"allowed": False}}})
-    found = in_cluster(denied, profiles=[{"plugins": {"filter": enabled("HighCommPodFilter")}}])
+    (own := Path("own")).mkdir()
+    with listening(denied) as url:
+        cluster = {"kubeconfig": str(kubeconfig_for(url, own))}
+        found = in_cluster(Answering(), cluster=cluster)
     assert "kubextend may not list nodes" in {message for _, message, _ in found["rights-missing"]}
