@@ -28,8 +28,9 @@ from kubextend.server.tls import RenewedTls, TlsFiles
 __all__ = ["Listener", "Service"]
 
 _LOGGER = logging.getLogger(__name__)
-# Anyone who can connect makes these write a line: by what is no HTTP, and by what is no TLS.
-for _name in ("uvicorn.error", "kubextend.server.tls.handshakes"):
+# Anyone who can connect makes these write a line: by what is no HTTP, by what is no TLS, and by any
+# token while the file of tokens is not valid.
+for _name in ("uvicorn.error", "kubextend.server.tls.handshakes", "kubextend.server.access"):
     logging.getLogger(_name).addFilter(AtMost(10))
 
 # A machine that dies closes no connection, and the bind of a held pod may wait for 15 minutes.
