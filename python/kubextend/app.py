@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.routing import Route
@@ -28,14 +27,14 @@ from kubextend.profile.stops import stop_async, stop_sync, stops_async
 from kubextend.profile.threads import THREADS
 from kubextend.queue import SchedulingQueue
 from kubextend.queue_controller import QueueController
-from kubextend.server.access import Access, TokenFile
+from kubextend.server.access import Access, tokens_in
 from kubextend.server.api_threads import ApiThreads
 from kubextend.server.application import application, health_application
 from kubextend.server.health import Health, HealthCheck
 from kubextend.server.memory import keep_freed_memory
 from kubextend.server.people import decision_routes, page_routes, waiting_pod_routes
 from kubextend.server.service import Listener, Service
-from kubextend.server.tls import TlsFiles, client_context
+from kubextend.server.tls import TlsFiles
 from kubextend.verbs import Verbs
 from kubextend.verbs.build_verbs import build_verbs, waiting_pods_of
 from kubextend.verbs.context import NODE_STORE
@@ -452,7 +451,7 @@ def build(config: Configuration, ports: ClusterPorts | None = None) -> App:
         health,
         config.server,
         more_routes=[
-            *_waiting_pod_routes(config, waiting_pods, metrics),
+            *_waiting_pod_routes(config, waiting_pods),
             *_decision_routes(config, verbs, queue, None if side is None else side.leader),
         ],
         running=lambda: app.running(),  # noqa: PLW0108  the application is made below
@@ -547,10 +546,10 @@ def _made_at_start(
         yield "server.tls", tls.not_after_s
     waiting_pods = config.server.waiting_pods
     if waiting_pods is not None and _are_here(waiting_pods.token_file):
-        yield "server.waitingPods.tokenFile", partial(TokenFile, Path(str(waiting_pods.token_file)))
+        yield "server.waitingPods.tokenFile", partial(tokens_in, Path(str(waiting_pods.token_file)))
     readers = config.server.decisions.token_file
     if readers is not None and _are_here(readers):
-        yield "server.decisions.tokenFile", partial(TokenFile, Path(readers))
+        yield "server.decisions.tokenFile", partial(tokens_in, Path(readers))
     if config.cluster is not None and _are_here(config.cluster.kubeconfig):
         kubeconfig = str(config.cluster.kubeconfig)
         check_file = partial(cluster.check_kubeconfig, kubeconfig, config.cluster.context)
@@ -601,7 +600,6 @@ def serve(config: Configuration, announce: Callable[[str], None] | None = None) 
                 server.health_port,
                 keep_alive_s=_PROBES_KEEP_ALIVE_S,
                 most_connections=_MOST_PROBES,
-                name="health port",
             )
         )
 
@@ -621,53 +619,6 @@ def serve(config: Configuration, announce: Callable[[str], None] | None = None) 
     ).run()
 
 
-def certificate_warnings(config: Configuration) -> Iterator[str]:
-    """Yield why kube-scheduler and the server will refuse each other's certificates.
-
-    The function reads only files that are on this machine.
-
-    Raises: KubextendError: a file of ``server.tls`` does not hold what it should.
-    """
-    tls, url = _tls(config), urlsplit(config.url_prefix)
-    if url.scheme != "https":
-        return
-    server = tls if tls is not None and _are_here(*tls.paths) else None
-    given = config.extender.tls_config
-    if _are_here(given.cert_file, given.key_file):
-        yield from _client_warnings(server, Path(str(given.cert_file)), Path(str(given.key_file)))
-    if _are_here(given.ca_file):
-        yield from _ca_warnings(server, Path(str(given.ca_file)))
-    name = given.server_name or url.hostname or ""
-    if server is not None and (why := server.refusal_by(client_context(server.cert_file), name)):
-        yield (
-            f"kube-scheduler will refuse the certificate {server.cert_file}: {why}. Put {name} "
-            "into its subjectAltName, or set extender.tlsConfig.serverName to a name that is there"
-        )
-
-
-def _client_warnings(server: TlsFiles | None, cert_file: Path, key_file: Path) -> Iterator[str]:
-    try:
-        client = client_context(None, cert_file, key_file)
-    except KubextendError as why:
-        yield f"kube-scheduler cannot use extender.tlsConfig.certFile and keyFile: {why}"
-        return
-    if server is not None and (refused := server.refusal_of(client)):
-        yield f"the server will refuse extender.tlsConfig.certFile, {cert_file}: {refused}"
-
-
-def _ca_warnings(server: TlsFiles | None, ca_file: Path) -> Iterator[str]:
-    try:
-        client = client_context(ca_file)
-    except KubextendError as why:
-        yield f"kube-scheduler cannot use extender.tlsConfig.caFile: {why}"
-        return
-    if server is not None and (refused := server.refusal_by(client)):
-        yield (
-            f"kube-scheduler will refuse the certificate {server.cert_file}: {refused}. "
-            f"extender.tlsConfig.caFile, {ca_file}, has to hold the CA that signed the certificate"
-        )
-
-
 def idle_warning(config: Configuration) -> str:
     """Return a warning if the configuration enables no plugin and so serves nothing, else ""."""
     if config.verbs or config.queues:
@@ -675,20 +626,23 @@ def idle_warning(config: Configuration) -> str:
     return "no profile enables a plugin, so kubextend answers 404 to every verb"
 
 
-def _waiting_pod_routes(
-    config: Configuration, waiting_pods: WaitingPods, metrics: Metrics
-) -> list[Route]:
+def _waiting_pod_routes(config: Configuration, waiting_pods: WaitingPods) -> list[Route]:
     allowed = config.server.waiting_pods
     if allowed is None:
         return []
     access = _access(allowed, "server.waitingPods")
-    return waiting_pod_routes(waiting_pods, access, metrics, path=config.server.path)
+    return waiting_pod_routes(waiting_pods, access, path=config.server.path)
 
 
 def _access(allowed: model.WaitingPods | model.Decisions, setting: str) -> Access:
-    """Return who may call, by a section of the configuration and the name of that section."""
-    tokens = TokenFile(Path(allowed.token_file)) if allowed.token_file else None
-    return Access(frozenset(allowed.allowed_names), tokens, setting)
+    """Return who may call, by a section of the configuration and the name of that section.
+
+    Raises: KubextendError: the file of tokens cannot be read, or holds anything but tokens.
+    """
+    token_file = Path(allowed.token_file) if allowed.token_file else None
+    if token_file is not None:
+        tokens_in(token_file)
+    return Access(frozenset(allowed.allowed_names), token_file, setting)
 
 
 def _decision_routes(
@@ -721,8 +675,8 @@ def _decision_routes(
     look_again, in_time = looking_again(verbs.limits, most_s), partial(_unblock, verbs, most_s)
     reader = DecisionReader(verbs.decisions, verbs.waiting_pods, facts, look_again, in_time)
     path = config.server.path
-    page = page_routes(access, verbs.metrics, path=path) if readers.page else []
-    return [*decision_routes(reader, access, verbs.metrics, path=path), *page]
+    page = page_routes(access, path=path) if readers.page else []
+    return [*decision_routes(reader, access, path=path), *page]
 
 
 def _unblock(verbs: Verbs, most_s: float, unblock: Callable[[], str]) -> str:

@@ -193,8 +193,7 @@ def check(*, file: Path, scheduler: Path | None, rbac: bool) -> None:
     for note in config.notes:
         click.echo(f"note: {note}")
     empty = "" if config.extender.node_cache_capable else _EMPTY_NODES
-    certificates = app.certificate_warnings(config)
-    for warning in filter(None, (empty, *certificates, app.idle_warning(config))):
+    for warning in filter(None, (empty, app.idle_warning(config))):
         _print_line(f"warning: {warning}", err=True)
     if scheduler is None:
         return

@@ -4,6 +4,7 @@ pyproject.toml bounds uvicorn's version from above. This test says at once what 
 """
 
 import inspect
+import logging
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -23,16 +24,13 @@ OVERRIDDEN = {
     "on_headers_complete": [],
     "on_body": ["body"],
     "on_message_complete": [],
-    "on_response_complete": [],
-    "pause_writing": [],
-    "resume_writing": [],
     "shutdown": [],
-    "timeout_keep_alive_handler": [],
 }
 READ = {
     "connections": set,
     "cycle": type(None),
     "flow": type(None),
+    "logger": logging.Logger,
     "parser": object,
     "scope": type(None),
     "timeout_keep_alive": int,
@@ -65,6 +63,11 @@ def test_uvicorn_has_an_upper_bound() -> None:
 @pytest.mark.parametrize("method", OVERRIDDEN)
 def test_a_method_that_is_overridden_is_there_with_its_arguments(method: str) -> None:
     assert parameters(getattr(HttpToolsProtocol, method)) == OVERRIDDEN[method]
+
+
+def test_what_is_called_is_there() -> None:
+    for name in ("resume_writing", "timeout_keep_alive_handler"):
+        assert parameters(getattr(HttpToolsProtocol, name)) == []
 
 
 def test_a_connection_is_made_by_name_and_has_what_is_read(config: uvicorn.Config) -> None:

@@ -63,8 +63,8 @@ def serve(
 
     Args:
         extender: what is served, with the certificates of its configuration.
-        deadline_s: how long a client may take to send a head or a body, or to read an answer, of
-            all servers of this process; None: as long as in production.
+        deadline_s: how long a client may take to send a head or a body, of all servers of this
+            process; None: as long as in production.
         sends_away: whether each answer is to end its connection.
         listening: fields of ``Listener``.
     """
@@ -95,7 +95,7 @@ def serve(
 @contextlib.contextmanager
 def _deadlines(seconds: float | None) -> Iterator[None]:
     """Give clients so many seconds; None: as many as in production."""
-    names = [(connection, "_HEAD_S"), (connection, "_READ_S"), (request_body, "_BODY_S")]
+    names = [(connection, "_HEAD_S"), (request_body, "_BODY_S")]
     before = [getattr(module, name) for module, name in names]
     for module, name in names if seconds is not None else ():
         setattr(module, name, seconds)

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
 import threading
 import time
@@ -17,7 +16,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,21 +81,6 @@ class Server:
         self.post("/filter", json.dumps({"Pod": pod, "Nodes": nodes}).encode())
 
 
-def paused_for_a_moment(server: Server) -> None:
-    os.kill(server.program.pid, signal.SIGSTOP)
-    time.sleep(0.6)
-    os.kill(server.program.pid, signal.SIGCONT)
-
-
-def many_connections(server: Server) -> None:
-    """Hold 900 of the 1,024 connections that the health port may have, for two seconds."""
-    with contextlib.ExitStack() as held:
-        for _ in range(900):
-            address = ("127.0.0.1", server.health_port)
-            held.enter_context(socket.create_connection(address))
-        time.sleep(2)
-
-
 def most_of_a_body(server: Server) -> None:
     """Send all but the last byte of a body, and wait two seconds."""
     body = b" " * (2 * MEBIBYTE - 1000)
@@ -112,12 +95,6 @@ def no_handshake(server: Server) -> None:
     with socket.create_connection(("127.0.0.1", server.port)) as client:
         client.sendall(b"GET / HTTP/1.1\r\n\r\n")
         client.recv(100)
-
-
-def broken_certificate(server: Server, file: Path) -> None:
-    file.write_text(f"no certificate, written at {time.monotonic()}")
-    os.kill(server.program.pid, signal.SIGHUP)
-    time.sleep(1)
 
 
 def without_cluster(bench: Workbench) -> Config:
@@ -160,16 +137,15 @@ class Watched:
             "fails": {},
             "slow": {"extender": {"httpTimeout": "20s"}},
             "full": {"server": small | {"waitingPods": {"tokenFile": str(tokens)}}},
-            "late": {},
             "tls": {"server": {"tls": tls}},
             "away": without_cluster(self._bench),
         }
 
-    def _cause(self, fault: Callable[[], object], pause_s: float = 0.1) -> None:
+    def _cause(self, fault: Callable[[], object]) -> None:
         """Cause a fault over and over, each time a moment after the end of the last time."""
 
         def again_and_again() -> None:
-            while not self._over.wait(pause_s):
+            while not self._over.wait(0.1):
                 # A server that is about to end hangs up.
                 with contextlib.suppress(OSError):
                     fault()
@@ -188,11 +164,8 @@ class Watched:
         cause(partial(full.filter, "", "nobody's-scheduler"))
         cause(partial(full.post, "/prioritize", b"{}"))
         cause(partial(full.post, "/waiting-pods/u/allow", b"{}", authorization="Bearer wrong"))
-        cause(partial(many_connections, full))
         cause(partial(most_of_a_body, full))
-        cause(partial(paused_for_a_moment, by_name["late"]), 1.0)
         cause(partial(no_handshake, by_name["tls"]))
-        cause(partial(broken_certificate, by_name["tls"], self._pair.cert_file))
         args = {"PodName": "p", "PodNamespace": "n", "PodUID": "u", "Node": "one"}
         cause(partial(by_name["away"].post, "/bind", json.dumps(args).encode()))
 
@@ -277,16 +250,15 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 
 
 # What a busy machine does to a server without a fault.
-ON_A_BUSY_MACHINE = {"KubextendDown", "KubextendSlow", "KubextendEventLoopLate"}
+ON_A_BUSY_MACHINE = {"KubextendDown", "KubextendSlow"}
 FAULTS = {
     "down": "Down",
     "away": "NotReady BindsFail NoLeader QueueNoLeader ClusterDataOld MetricSourceFails",
     "hangs": "PluginHangs BreakerOpen",
     "fails": "PluginFails AnswersErrors",
-    "full": "UnknownScheduler RefusesRequests ConnectionsUsedUp BytesUsedUp LoginsRefused",
+    "full": "UnknownScheduler RefusesRequests LoginsRefused",
     "slow": "Slow ThreadsUsedUp",
-    "late": "EventLoopLate",
-    "tls": "CertificateEnds CertificateNotLoaded HandshakesFail",
+    "tls": "CertificateEnds HandshakesFail",
     "differ": "ConfigurationsDiffer",
 }
 FAULTY_SERVERS = {f"Kubextend{of}": where for where, told in FAULTS.items() for of in told.split()}

@@ -207,6 +207,20 @@ def test_many_who_do_not_read_hold_no_more_than_what_is_admitted() -> None:
             assert connection.post("/filter", body).status == 200
 
 
+@pytest.mark.parametrize("last", [False, True], ids=["an answer", "the last answer"])
+def test_a_client_that_does_not_read_its_answer_is_hung_up_on(last: bool) -> None:
+    body = body_of(20 * MB)
+    extender = Extender(server=limits(len(body), len(body)))
+    with serve(extender) as served, Connection(served.url) as slow:
+        slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.send(posted("/filter", body, **({"Connection": "close"} if last else {})))
+        slow.begun()
+        began_s = time.monotonic()
+        assert extender.counted(IN_FLIGHT) == len(body)
+        eventually(lambda: extender.counted(IN_FLIGHT) == 0)
+        assert 10 < time.monotonic() - began_s < 30
+
+
 def test_answers_that_nobody_reads_count_as_bodies_do() -> None:
     """An answer may be many times as long as its request: it repeats the pod's scheduler."""
     names = [f"node-{number}" for number in range(24_000)]

@@ -81,7 +81,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Sections], str]] = {
         lambda at: tls(at, keyFile="other.key"),
         "key values mismatch",
     ),
-    "an encrypted key": (lambda at: tls(at, keyFile="encrypted.key"), "encrypted.key is encrypted"),
+    "an encrypted key": (lambda at: tls(at, keyFile="encrypted.key"), "private key, not encrypted"),
     "an expired certificate": (
         lambda at: tls(at, certFile="expired.crt", keyFile="expired.key"),
         "expired.crt: certificate has expired",
@@ -91,7 +91,10 @@ BROKEN: dict[str, tuple[Callable[[Path], Sections], str]] = {
         "unsuitable certificate purpose",
     ),
     "no client CA": (lambda at: tls(at, clientCAFile="text"), "TLS client CA"),
-    "a short token": (lambda at: tokens(at, "abc\n"), "has a token of 3 characters"),
+    "a short token": (
+        lambda at: tokens(at, "abc\n"),
+        "has to hold tokens of at least 16 characters",
+    ),
     "no kubeconfig": (lambda at: kubeconfig(at, "a: [\n"), "cannot be used"),
     "no such context": (lambda at: kubeconfig(at, KUBECONFIG, context="there"), "cannot be used"),
     "no such cluster": (
@@ -158,16 +161,13 @@ def test_check_says_what_ends_serve_at_its_start(
 def test_serve_says_which_port_is_taken_and_what_chooses_another(
     tmp_path: Path, health: bool
 ) -> None:
-    """No option of the command changes the health port."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         sections = {"server": {"healthPort": port}} if health else {}
         served = serve(written(tmp_path, sections, free_port() if health else port))
     assert served.exit_code == 1
     assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in served.stderr
-    fields = "choose another address or port in the section server of the configuration"
-    assert fields in served.stderr
-    assert ("or with --host or --port" in served.stderr) != health
+    assert "choose another in the section server of the configuration" in served.stderr
 
 
 @pytest.mark.parametrize(
@@ -188,90 +188,6 @@ def test_check_passes_what_is_good_or_elsewhere(
     tmp_path: Path, sections: Callable[[Path], Sections]
 ) -> None:
     checked(tmp_path, sections(tmp_path))
-
-
-NAME = "kubextend.example.svc"
-
-
-# A client in Go finds a name among the DNS names of subjectAltName, and an address among its IP
-# addresses.
-@pytest.mark.parametrize(
-    ("url", "server_name", "dns_names", "refused"),
-    [
-        ("https://127.0.0.1:8888", None, [], ""),
-        (f"https://{NAME}:8888", None, [NAME], ""),
-        (f"https://{NAME}:8888", None, [], NAME),
-        ("https://127.0.0.2:8888", None, [], "127.0.0.2"),
-        ("https://127.0.0.2:8888", NAME, [NAME], ""),
-        ("https://127.0.0.1:8888", NAME, ["other.svc"], NAME),
-        (f"http://{NAME}:8888", None, [], ""),
-    ],
-)
-def test_check_warns_of_a_certificate_that_kube_scheduler_will_refuse(
-    tmp_path: Path, url: str, server_name: str | None, dns_names: list[str], refused: str
-) -> None:
-    authority = Authority(tmp_path, "ca")
-    # The common name is right, and counts for nothing.
-    pair = authority.sign(NAME, *dns_names)
-    files = {"certFile": str(pair.cert_file), "keyFile": str(pair.key_file)}
-    trusted = {"caFile": str(authority.file), "serverName": server_name}
-    extender = {"urlPrefix": url, "tlsConfig": trusted}
-    found = checked(tmp_path, {"server": {"tls": files}, "extender": extender})
-    warned = [line for line in found.stderr.splitlines() if "certificate" in line]
-    assert bool(warned) == bool(refused)
-    for line in warned:
-        assert f"kube-scheduler will refuse the certificate {pair.cert_file}" in line
-        assert f"Put {refused} into its subjectAltName" in line
-
-
-# The files of extender.tlsConfig, and what check says of them.
-CLIENTS: dict[str, tuple[dict[str, str], Sentences]] = {
-    "good": ({}, []),
-    "elsewhere": ({"certFile": "/nowhere/crt", "keyFile": "/nowhere/key", "caFile": "/no/ca"}, []),
-    "another's key": (
-        {"keyFile": "server.key"},
-        ["kube-scheduler cannot use extender.tlsConfig.certFile and keyFile"],
-    ),
-    "certificate and key in each other's place": (
-        {"certFile": "client.key", "keyFile": "client.crt"},
-        ["client.crt: [SSL] PEM lib"],
-    ),
-    "of another CA": (
-        {"certFile": "unknown.crt", "keyFile": "unknown.key"},
-        ["the server will refuse extender.tlsConfig.certFile"],
-    ),
-    "for servers": (
-        {"certFile": "for-servers.crt", "keyFile": "for-servers.key"},
-        ["unsuitable certificate purpose"],
-    ),
-    "expired": ({"certFile": "late.crt", "keyFile": "late.key"}, ["certificate has expired"]),
-    "another CA": ({"caFile": "stranger.pem"}, ["has to hold the CA that signed the certificate"]),
-    "no CA": ({"caFile": "client.key"}, ["kube-scheduler cannot use extender.tlsConfig.caFile"]),
-    "all at once": (
-        {"caFile": "stranger.pem", "keyFile": "server.key"},
-        ["kube-scheduler cannot use", "kube-scheduler will refuse the certificate"],
-    ),
-}
-
-
-@pytest.mark.parametrize(("files", "sentences"), CLIENTS.values(), ids=CLIENTS)
-def test_check_warns_of_client_files_that_do_not_fit_the_server(
-    tmp_path: Path, files: dict[str, str], sentences: Sentences
-) -> None:
-    sections = tls(tmp_path)
-    authority, stranger = Authority(tmp_path, "ca-2"), Authority(tmp_path, "stranger")
-    authority.sign("client", for_servers=False)
-    authority.sign("for-servers", for_clients=False)
-    authority.sign("late", lasts=timedelta(days=-1))
-    stranger.sign("unknown")
-    sections["server"]["tls"]["clientCAFile"] = str(authority.file)
-    good = {"certFile": "client.crt", "keyFile": "client.key", "caFile": "ca.pem"}
-    given = {name: str(tmp_path / file) for name, file in (good | files).items()}
-    sections["extender"] = {"tlsConfig": given}
-    found = checked(tmp_path, sections)
-    warned = [line for line in found.stderr.splitlines() if "tlsConfig" in line]
-    for line, sentence in zip(warned, sentences, strict=True):
-        assert sentence in line
 
 
 @pytest.mark.parametrize("url", [None, "https://127.0.0.1:8888"])

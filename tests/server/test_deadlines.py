@@ -1,4 +1,4 @@
-"""How long a client may take to ask and to read, on a clock that a test skips."""
+"""How long a client may take to ask, on a clock that a test skips."""
 
 import pytest
 from tests.doors.extender import HOLDING, Extender, in_memory, node, request, skip
@@ -110,35 +110,3 @@ async def test_an_answer_may_take_minutes_if_its_client_keeps_the_pace() -> None
         await skip(1)
     await skip(KEEP_ALIVE_S - 2)
     assert not line.closed
-
-
-@in_memory
-async def test_a_client_that_does_not_read_its_answer_is_hung_up_on() -> None:
-    extender = Extender()
-    line = Line(extender, reads=False)
-    await line.send(posted("/filter", request("filter", nodes=[node("n", 90 * PACE, rdma="true")])))
-    await line.begun()
-    await skip(29)
-    assert not line.closed
-    assert extender.counted("kubextend_requests_in_flight_bytes") > 90 * PACE
-    await skip(90)
-    assert line.closed
-    assert extender.counted("kubextend_requests_in_flight_bytes") == 0
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [head("GET", "/livez", Connection="close"), b"garbage\r\n\r\n", LIVEZ + b"garbage\r\n\r\n"],
-    ids=["its last answer", "a refusal", "a refusal behind an answer"],
-)
-@in_memory
-async def test_a_connection_that_ends_waits_no_longer_than_an_idle_one_for_its_client_to_read(
-    sent: bytes,
-) -> None:
-    line = Line(Extender(), reads=False)
-    await line.send(sent)
-    await line.begun()
-    await skip(9)
-    assert not line.closed
-    await skip(KEEP_ALIVE_S - 8)
-    assert line.closed

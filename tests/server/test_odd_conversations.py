@@ -74,7 +74,6 @@ REFUSED: Final = {
     "no JSON": (head(b"Content-Length: 1") + b"{", 400),
     "no body": (head(b"Content-Length: 0"), 400),
     "chunks of another coding": (head(b"Transfer-Encoding: gzip, chunked") + b"0\r\n\r\n", 400),
-    "another encoding": (head(LENGTH, b"Content-Encoding: gzip") + BODY, 415),
 }
 # Requests after which nothing is read. The protocol of the bytes behind an upgrade is unknown.
 LAST: Final = {

@@ -220,10 +220,10 @@ def held(by: By, authority: Authority) -> Iterator[Connection]:
         (("ops",), 200),
         (("somebody", "ops.example"), 200),
         (("somebody", "elsewhere", "ops"), 200),
-        (("system:kube-scheduler",), 403),
-        (("OPS",), 403),
-        (("ops2", "ops.example.org"), 403),
-        (("*.example",), 403),
+        (("system:kube-scheduler",), 401),
+        (("OPS",), 401),
+        (("ops2", "ops.example.org"), 401),
+        (("*.example",), 401),
     ],
 )
 def test_only_a_listed_name_of_a_certificate_decides_on_waiting_pods(
@@ -249,7 +249,7 @@ def test_only_common_and_dns_names_count_and_no_address_of_a_certificate(
     context = client(authority, authority.sign("somebody", others=others))
     with Connection(by_name[1].url, context) as connection:
         answer = connection.get("/waiting-pods")
-    assert answer.status == 403
+    assert answer.status == 401
     assert "has the names somebody, none of" in answer.error
 
 

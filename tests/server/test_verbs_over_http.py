@@ -1,5 +1,6 @@
 """The verbs as kube-scheduler calls them: paths, answers, refusals, and failures of plugins."""
 
+import gzip
 import http
 import json
 from pathlib import Path
@@ -117,9 +118,9 @@ def test_wrong_methods_and_paths_are_refused_and_never_redirected(
 ) -> None:
     before = extender.counted(REFUSED, status=str(status))
     answer = extender.ask(path, b"{}", method=method)
-    assert (answer.status, answer.headers.get("allow")) == (status, allow)
+    methods = answer.headers.get("allow")
+    assert (answer.status, methods and ", ".join(sorted(methods.split(", ")))) == (status, allow)
     assert "location" not in answer.headers
-    assert path in answer.error
     assert http.HTTPStatus(status).phrase in answer.error
     assert extender.counted(REFUSED, status=str(status)) == before + 1
 
@@ -131,24 +132,36 @@ def test_wrong_methods_and_paths_are_refused_and_never_redirected(
         ({"Content_Type": "application/json; charset=utf-8"}, 200),
         ({"Content_Type": 'Application/JSON;charset="UTF-8"'}, 200),
         ({"Content_Type": "application/json" + ";a" * 120}, 200),
-        ({"Content_Encoding": "identity"}, 200),
-        ({"Content_Type": "application/json" + ";a" * 30_000}, 415),
-        ({"Content_Type": "application/json; charset=utf-16"}, 415),
+        ({"Content_Type": "text/plain"}, 415),
+        ({"Content_Type": "x" * 60_000}, 415),
         ({"Content_Type": "application/jsonx"}, 415),
         ({"Content_Type": ";"}, 415),
         ({"Content_Type": ""}, 415),
-        ({"Content_Encoding": "gzip"}, 415),
-        ({"Content_Encoding": "deflate, gzip"}, 415),
     ],
 )
-def test_only_plain_json_is_read(extender: Extender, headers: dict[str, str], status: int) -> None:
+def test_only_what_is_said_to_be_json_is_read(
+    extender: Extender, headers: dict[str, str], status: int
+) -> None:
     answer = extender.ask("/filter", request("filter"), **headers)
     assert answer.status == status
     if status != 200:
-        assert next(iter(headers)).replace("_", "-") in answer.error
+        assert answer.error.startswith("Content-Type: ")
+        assert len(answer.error) < 400
 
 
-UNREADABLE = [b"", b"x", b"{", b'{"Pod":', b"[1]", b'"\xff"', b"{}garbage", b"[" * 100_000]
+GZIPPED = gzip.compress(request("filter"))
+UNREADABLE = [
+    GZIPPED,
+    request("filter").decode().encode("utf-16"),
+    b"",
+    b"x",
+    b"{",
+    b'{"Pod":',
+    b"[1]",
+    b'"\xff"',
+    b"{}garbage",
+    b"[" * 100_000,
+]
 WRONG_TYPE = {
     "filter": b'{"Pod":3}',
     "prioritize": b'{"Pod":{},"NodeNames":[1]}',
@@ -302,7 +315,6 @@ async def test_a_bind_that_waits_ends_as_it_should_on_any_server(end: str) -> No
     await extender.begin("/filter", request("filter")).answer()
     call = extender.begin("/bind", json.dumps(binding()).encode())
     await extender.until_held("u-p")
-    assert extender.counted(IN_FLIGHT) == 0
     steps = extender.plugin("Quota").steps
     match end:
         case "allowed":

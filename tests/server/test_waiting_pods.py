@@ -25,6 +25,7 @@ from kubextend.testing import Bindings
 
 TOKEN = "s3cret-and-long-enough"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
+NO_TOKENS = "has to hold tokens of at least 16 characters, one a line, and no comments"
 
 
 @pytest.fixture
@@ -49,10 +50,10 @@ async def held(extender: Extender, name: str) -> Call:
 
 
 async def decide(
-    extender: Extender, name: str, action: str, body: bytes = b"", **headers: str
+    extender: Extender, name: str, action: str, query: str = "", **headers: str
 ) -> Answer:
-    path = f"/waiting-pods/u-{name}/{action}"
-    return await extender.begin(path, body, method="POST", **BEARER | headers).answer()
+    path = f"/waiting-pods/u-{name}/{action}?{query}"
+    return await extender.begin(path, b"", method="POST", **BEARER | headers).answer()
 
 
 async def listed(extender: Extender, headers: Mapping[str, str] = BEARER) -> Answer:
@@ -84,12 +85,12 @@ async def test_a_pod_is_bound_once_every_plugin_allows_it(token_file: Path) -> N
     bound = Bindings()
     extender = world(token_file, bound)
     bind = await held(extender, "a")
-    quota = b'{"plugin": "Quota"}'
-    assert (await decide(extender, "a", "allow", quota)).json["pendingPlugins"] == ["Gang"]
-    again = await decide(extender, "a", "allow", quota)
-    assert (again.status, again.error) == (409, "pod ml/a is not held by Quota, but by Gang")
+    quota = await decide(extender, "a", "allow", "plugin=Quota")
+    assert quota.json["pendingPlugins"] == ["Gang"]
+    again = await decide(extender, "a", "allow", "plugin=Quota")
+    assert (again.status, again.error) == (409, "pod ml/a is held by Gang")
     assert extender.waiting() == ["u-a"]
-    allowed = await decide(extender, "a", "allow", b"{}")
+    allowed = await decide(extender, "a", "allow")
     assert (allowed.status, allowed.json["pendingPlugins"]) == (200, [])
     assert allowed.json["deadline"] is None
     assert (await bind.answer()).body == b'{"Error":""}'
@@ -103,7 +104,7 @@ async def test_a_pod_that_is_rejected_is_answered_as_a_rejection_by_permit(
     bound = Bindings()
     extender = world(token_file, bound)
     bind = await held(extender, "a")
-    answer = await decide(extender, "a", "reject", b'{"reason": "the budget is spent"}')
+    answer = await decide(extender, "a", "reject", "reason=the%20budget+is%20spent")
     assert answer.status == 200
     assert (await bind.answer()).error == "the budget is spent"
     # kube-scheduler takes that for an error and asks again: then it hears a rejection.
@@ -124,9 +125,8 @@ async def test_what_is_done_is_logged_with_who_did_it(
     await listed(extender)
     await listed(extender, {})
     await decide(extender, "x", "allow")
-    await decide(extender, "y", "reject", b'{"reason": "no"}')
-    for refused in ("kubextend_requests_refused_total", "kubextend_logins_refused_total"):
-        assert extender.counted(refused, status="401") == 1
+    await decide(extender, "y", "reject", "reason=no")
+    assert extender.counted("kubextend_requests_refused_total", status="401") == 1
     assert [each for each in caplog.messages if "bearer token" in each] == [
         "waiting pod ml/x is allowed by a bearer token: for Quota, Gang",
         "waiting pod ml/y is rejected by a bearer token: no",
@@ -141,55 +141,46 @@ async def test_a_pod_that_is_decided_already_is_a_conflict_and_one_that_never_wa
     """A pod stays among those that wait for a moment after the decision."""
     extender = world(token_file)
     extender.hold_decided("p")
-    quota, no = b'{"plugin": "Quota"}', b'{"reason": "no"}'
-    for action, body in (("allow", b""), ("allow", quota), ("reject", no)):
-        answer = await decide(extender, "p", action, body)
-        assert (answer.status, answer.error) == (409, "pod ml/p is decided already")
-        answer = await decide(extender, "none", action, body)
+    for action, query in (("allow", ""), ("allow", "plugin=Quota"), ("reject", "reason=no")):
+        answer = await decide(extender, "p", action, query)
+        assert (answer.status, answer.error) == (409, "pod ml/p is held by no plugin any more")
+        answer = await decide(extender, "none", action, query)
         assert (answer.status, answer.error) == (404, "no pod of UID u-none is waiting")
     assert (await listed(extender)).json == {"items": []}
 
 
 @pytest.mark.parametrize(
-    ("action", "body", "error"),
+    ("action", "query", "error"),
     [
-        ("allow", b"{", "the body is no JSON: "),
-        ("allow", b'["Quota"]', "the body: expected an object"),
-        ("allow", b'{"plugin": 1}', "plugin: expected one line of text"),
-        ("allow", b'{"plugins": []}', 'plugins: unknown field "plugins"; known fields: plugin'),
-        ("reject", b"", "reason: Required value"),
-        ("reject", b'{"reason": "a\\nb"}', "reason: expected one line of text"),
-        ("reject", b'{"reason": "  "}', "reason: expected one line of text"),
-        ("reject", b'{"reason": "%b"}' % (b"x" * 1025), "reason: must have at most 1024 char"),
+        ("allow", "plugins=Quota", "plugins: unknown; known: plugin"),
+        ("allow", "reason=no", "reason: unknown; known: plugin"),
+        ("allow", "plugin=", "plugin: expected a line of at most 1024 characters"),
+        ("reject", "", "reason: Required value"),
+        ("reject", "reason=a%0Ab", "reason: expected a line of at most 1024 characters"),
+        ("reject", "reason=%20%20", "reason: expected a line of at most 1024 characters"),
+        ("reject", f"reason={'x' * 1025}", "reason: expected a line of at most 1024 characters"),
     ],
 )
 @in_memory
-async def test_a_body_that_says_something_else_is_refused_and_the_pod_waits_on(
-    token_file: Path, action: str, body: bytes, error: str
+async def test_a_query_that_says_something_else_is_refused_and_the_pod_waits_on(
+    token_file: Path, action: str, query: str, error: str
 ) -> None:
     extender = world(token_file)
     _ = await held(extender, "p")
-    answer = await decide(extender, "p", action, body)
-    assert (answer.status, answer.error[: len(error)]) == (400, error)
-    assert "\n" not in answer.error
+    answer = await decide(extender, "p", action, query)
+    assert (answer.status, answer.error) == (400, error)
     assert extender.waiting() == ["u-p"]
 
 
 @in_memory
-async def test_bodies_are_small_json_in_any_pieces_or_none(token_file: Path) -> None:
+async def test_whoever_sends_a_body_hears_where_the_field_belongs(token_file: Path) -> None:
+    """Without its plugin, a pod would be allowed for all plugins."""
     extender = world(token_file)
-    large = await decide(extender, "p", "reject", b" " * 65537)
-    assert (large.status, large.error) == (413, "the body is larger than 65536 bytes")
-    assert (
-        await decide(extender, "p", "reject", b"reason=x", Content_Type="text/plain")
-    ).status == 415
-    bind = await held(extender, "p")
-    path = "/waiting-pods/u-p/allow"
-    pieces = extender.begin(path, b'{"plugin', b'":"Quota"}', **BEARER)
-    assert (await pieces.answer()).json["pendingPlugins"] == ["Gang"]
-    bare = extender.begin(path, method="POST", Content_Type="", **BEARER)
-    assert (await bare.answer()).status == 200
-    assert (await bind.answer()).error == ""
+    _ = await held(extender, "p")
+    for pieces in ([b'{"plugin": "Quota"}'], [b'{"plugin', b'": "Quota"}']):
+        answer = await extender.begin("/waiting-pods/u-p/allow", *pieces, **BEARER).answer()
+        assert (answer.status, "plugin into the query" in answer.error) == (400, True)
+    assert extender.waiting() == ["u-p"]
 
 
 @pytest.mark.parametrize(
@@ -226,32 +217,30 @@ def test_other_methods_and_paths_are_refused(
     token_file: Path, method: str, path: str, status: int, allowed: str | None
 ) -> None:
     answer = world(token_file).ask(path, method=method, **BEARER)
-    assert (answer.status, answer.headers.get("allow")) == (status, allowed)
-    assert answer.error.startswith(f"{method} {path}: ")
+    allow = answer.headers.get("allow")
+    assert (answer.status, allow and ", ".join(sorted(allow.split(", ")))) == (status, allowed)
+    assert answer.error
 
 
 # Who may: tokens. For certificates see test_tls.py.
 
-NEEDED = "Authorization: a bearer token is needed"
-UNKNOWN = "Authorization: this bearer token is not known"
-
 
 @pytest.mark.parametrize(
-    ("authorization", "error"),
+    "authorization",
     [
-        (None, NEEDED),
-        (f"Basic {TOKEN}", NEEDED),
-        (TOKEN, NEEDED),
-        ("Bearer ", UNKNOWN),
-        ("Bearer s3cret", UNKNOWN),
-        (f"Bearer {TOKEN}x", UNKNOWN),
-        (f"Bearer {TOKEN.upper()}", UNKNOWN),
-        ("Bearer s\u00e9cret", UNKNOWN),
+        None,
+        f"Basic {TOKEN}",
+        TOKEN,
+        "Bearer ",
+        "Bearer s3cret",
+        f"Bearer {TOKEN}x",
+        f"Bearer {TOKEN.upper()}",
+        "Bearer s\u00e9cret",
     ],
 )
 @in_memory
 async def test_without_the_token_nothing_is_told_or_changed(
-    token_file: Path, authorization: str | None, error: str
+    token_file: Path, authorization: str | None
 ) -> None:
     extender = world(token_file)
     _ = await held(extender, "safe")
@@ -265,7 +254,7 @@ async def test_without_the_token_nothing_is_told_or_changed(
         (f"{below}-safe/reject", [b"{"], {"Content_Length": "9999999"}),
     ):
         answer = await extender.begin(path, *pieces, **given | more).answer()
-        assert (answer.status, answer.error) == (401, error)
+        assert (answer.status, answer.error[:37]) == (401, "Authorization: no known bearer token,")
         assert answer.headers["www-authenticate"] == "Bearer"
     assert extender.waiting() == ["u-safe"]
 
@@ -298,12 +287,9 @@ def test_tokens_rotate_while_the_server_runs(
     caplog.clear()
     token_file.write_text("\n")
     assert accepted() == []
-    # A file that is missing or no good is told once, however often somebody asks.
-    told = [f"no bearer token is accepted: token file {token_file} holds no token"]
-    assert caplog.messages == told
+    assert f"no bearer token is accepted: token file {token_file} has to hold" in caplog.text
     token_file.unlink()
     assert accepted() == []
-    assert caplog.messages == told
     token_file.write_text(old)
     assert accepted() == [old]
 
@@ -312,14 +298,13 @@ def test_tokens_rotate_while_the_server_runs(
     ("content", "says"),
     [
         (None, "cannot be read"),
-        (b"", "holds no token"),
-        (b" \n\n", "holds no token"),
-        (b"# rotated by alice\n" + TOKEN.encode(), "has a comment in line 1"),
-        (TOKEN.encode() + b"\n\n  #old\n", "has a comment in line 3"),
-        (b"s3cret\n" + TOKEN.encode(), "has a token of 6 characters in line 1"),
-        (b"x" * 15, "has a token of 15 characters in line 1"),
-        # A reader of 64 KiB would cut this one to one letter.
-        (b"x" * 65_534 + b"\n" + TOKEN.encode(), "is larger than 65536 bytes"),
+        (b"", NO_TOKENS),
+        (b" \n\n", NO_TOKENS),
+        (b"# rotated by alice\n" + TOKEN.encode(), NO_TOKENS),
+        (TOKEN.encode() + b"\n\n  #old-and-long-enough\n", NO_TOKENS),
+        (b"tokens of my team\n" + TOKEN.encode(), NO_TOKENS),
+        (b"s3cret\n" + TOKEN.encode(), NO_TOKENS),
+        (b"x" * 15, NO_TOKENS),
     ],
 )
 def test_a_file_with_anything_but_tokens_is_refused_and_lets_nobody_in(
@@ -332,7 +317,7 @@ def test_a_file_with_anything_but_tokens_is_refused_and_lets_nobody_in(
     with pytest.raises(KubextendError, match=says):
         world(token_file)
     tried: set[bytes] = {line.strip() for line in (content or b"").splitlines()}
-    for line in {*tried, (content or b"")[65_535:65_536], TOKEN.encode()}:
+    for line in {*tried, TOKEN.encode()}:
         bearer = f"Bearer {line.decode()}"
         assert extender.ask("/waiting-pods", Authorization=bearer).status == 401
     assert says in caplog.text

@@ -277,9 +277,9 @@ class Run:
 
     def _is_done(self, decision: str, uid: str) -> bool:
         """Send an operator's decision; return whether kubextend carried it out, or may have."""
-        body = {"reason": "not now"} if decision == "reject" else None
+        query = {"reason": "not now"} if decision == "reject" else {}
         try:
-            answer = self._operator.post(f"/waiting-pods/{uid}/{decision}", json=body)
+            answer = self._operator.post(f"/waiting-pods/{uid}/{decision}", params=query)
         except httpx.TransportError:
             return True
         if answer.status_code in {httpx.codes.NOT_FOUND, httpx.codes.CONFLICT}:

@@ -17,7 +17,6 @@ from kubextend.doctor.cluster_checks import (
     scheduler_names_of_pods,
 )
 from kubextend.doctor.configuration_checks import (
-    certificate_name,
     kube_version,
     node_mode,
     scheduler_file,
@@ -35,12 +34,6 @@ CHECKS: Final = (
     Check("scheduler-file", "kube-scheduler's configuration beside kubextend's", scheduler_file),
     Check("kube-version", "what is known of this version of kube-scheduler", kube_version),
     Check("node-mode", "how requests describe nodes", node_mode),
-    Check(
-        "certificate-name",
-        "the files of the certificates, and the server's name",
-        certificate_name,
-        True,
-    ),
     Check("server-reachable", "kubextend at the URL that kube-scheduler calls", reachable, True),
     Check("server-certificate", "when kubextend's certificate ends", certificate_end, True),
     Check("server-ready", "the conditions of /readyz", ready, True),

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from kubextend import app
 from kubextend.admission.rules import points_without_node_affinity
 from kubextend.config.issues import Findings
 from kubextend.config.yaml_document import read_document, read_file
@@ -14,7 +13,7 @@ from kubextend.kube_scheduler.compare import scheduler_differences
 from kubextend.kube_scheduler.file import read_scheduler_configuration
 from kubextend.kube_scheduler.versions import NEWEST, KubeVersion, refuse_unread
 
-__all__ = ["certificate_name", "kube_version", "node_mode", "scheduler_file"]
+__all__ = ["kube_version", "node_mode", "scheduler_file"]
 
 # The oldest version with which the e2e tests run.
 _TESTED_FROM = KubeVersion(1, 33)
@@ -69,12 +68,6 @@ def node_mode(examined: Examined) -> Iterator[Problem]:
             "as if every node were empty (kubernetes/kubernetes#141781)"
         )
         yield warning(message, "configure `cluster`, so that names of nodes are enough")
-
-
-def certificate_name(examined: Examined) -> Iterator[Problem]:
-    """Look whether the files of the certificates fit each other and the name of the server."""
-    for why in app.certificate_warnings(examined.config):
-        yield error(why)
 
 
 def _ignored_rules(examined: Examined, scheduler: Path) -> Iterator[Problem]:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import Any
+from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -14,15 +14,19 @@ from starlette.types import Lifespan
 
 from kubextend import core
 from kubextend.config.model import Server
-from kubextend.metrics import Metrics
+from kubextend.metrics import Metrics, ScrapedGauge
 from kubextend.server.health import Health, health_routes
 from kubextend.server.memory import give_memory_back
-from kubextend.server.reply import REFUSED, refusal
+from kubextend.server.reply import REFUSED, json_response
 from kubextend.server.request_body import BodyReader, BytesInFlight
 from kubextend.server.verb_endpoint import VerbEndpoint
 from kubextend.verbs import Verbs
 
 __all__ = ["application", "health_application"]
+
+_IN_FLIGHT: Final[tuple[ScrapedGauge[int]]] = (
+    ScrapedGauge("kubextend_requests_in_flight_bytes", "Bytes requests hold.", float),
+)
 
 
 def application(
@@ -43,9 +47,9 @@ def application(
         running: the context in which requests are answered.
     """
     pool = verbs.pool or core.BodyPool()
-    bodies = BodyReader(settings.max_body_bytes, pool, " (server.maxBodyBytes)")
+    bodies = BodyReader(settings.max_body_bytes, pool)
     in_flight = BytesInFlight(settings.max_in_flight_bytes)
-    verbs.metrics.scrape(in_flight.METRICS, lambda: in_flight)
+    verbs.metrics.scrape(_IN_FLIGHT, lambda: in_flight.count)
     prefix = settings.path.rstrip("/")
     routes = [*more_routes, *health_routes(health, verbs.metrics)]
     for verb in verbs.served:
@@ -81,9 +85,9 @@ def _refusing(
         lifespan: the context in which requests are answered; None: any.
     """
 
-    async def refuse(request: Request, error: HTTPException) -> Response:
+    async def refuse(_request: Request, error: HTTPException) -> Response:
         metrics.counter(REFUSED, str(error.status_code)).inc()
-        return refusal(request.scope, error)
+        return json_response({"Error": error.detail}, error.status_code, error.headers)
 
     handlers: dict[Any, Any] = {HTTPException: refuse}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)

@@ -18,7 +18,6 @@ __all__ = ["Connection", "ConnectionSettings", "connection_of"]
 
 _KEY: Final = "kubextend.connection"
 _HEAD_S: Final = 10.0
-_READ_S: Final = 30.0
 # A request that is on its way when the server begins to end.
 _LAST_REQUEST_S: Final = 0.5
 _MOST_HEAD_BYTES: Final = 64 * 1024
@@ -67,7 +66,7 @@ class Connection(HttpToolsProtocol):
     """
 
     # With these in the instance's dict, the dict would be of its own: 2 KB.
-    __slots__ = ("_field_bytes", "_late_s", "_loose_bytes", "_reading", "_settings", "_until_read")
+    __slots__ = ("_field_bytes", "_late_s", "_loose_bytes", "_reading", "_settings")
 
     def __init__(self, settings: ConnectionSettings, **named: Any) -> None:
         super().__init__(**named)
@@ -75,20 +74,20 @@ class Connection(HttpToolsProtocol):
         self._reading = Reading.NOTHING
         # ``_loose_bytes`` came of the present request, besides the body that the application reads.
         self._field_bytes = self._loose_bytes = 0
-        self._until_read: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for requests, unless too many connections are open."""
         super().connection_made(transport)
         if len(self.connections) > self._settings.most:
+            self.logger.warning("%d connections are open: one more is closed", self._settings.most)
             transport.abort()
         self._limit_wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the application that the client is gone."""
         super().connection_lost(exc)
-        for timer in filter(None, (self.timeout_keep_alive_task, self._until_read)):
-            timer.cancel()
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes; refuse a head, framing or trailers, or a refused body, that are too long."""
@@ -139,29 +138,6 @@ class Connection(HttpToolsProtocol):
         self._loose_bytes = 0
         super().on_message_complete()
 
-    def on_response_complete(self) -> None:
-        """Wait for the next request, or until the client has read its last answer."""
-        super().on_response_complete()
-        if self.transport.is_closing() and self.timeout_keep_alive_task is None:
-            self._limit_wait()
-
-    def pause_writing(self) -> None:
-        """Wait 30 s for a client that does not read its answer."""
-        super().pause_writing()
-        self._until_read = self.loop.call_later(_READ_S, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        """Go on with the answer."""
-        super().resume_writing()
-        if self._until_read is not None:
-            self._until_read.cancel()
-
-    def timeout_keep_alive_handler(self) -> None:
-        """Close the connection; nobody will read what is left of the last answer."""
-        if self.transport.get_write_buffer_size():
-            self.transport.abort()
-        super().timeout_keep_alive_handler()
-
     def shutdown(self) -> None:
         """Close the connection after the present answer, or after a request that is on its way.
 
@@ -181,7 +157,7 @@ class Connection(HttpToolsProtocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _limit_wait(self) -> None:
-        """Close the connection later: no answer is due, and the client may send or read nothing."""
+        """Close the connection later: no answer is due, and the client may send nothing."""
         is_in_head = self._reading is Reading.HEAD
         wait_s = self._late_s - self.loop.time() if is_in_head else self.timeout_keep_alive
         self.timeout_keep_alive_task = self.loop.call_later(wait_s, self.timeout_keep_alive_handler)
@@ -261,10 +237,6 @@ class _BodyReceiver(asyncio.BufferedProtocol):
         """Tell who waits for the body, and the connection."""
         self.ended.set()
         self._connection.connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        """Tell the connection that the client reads too slowly."""
-        self._connection.pause_writing()
 
     def resume_writing(self) -> None:
         """Tell the connection that the client reads again."""

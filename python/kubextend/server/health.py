@@ -15,12 +15,7 @@ __all__ = ["Health", "HealthCheck", "health_routes"]
 
 # Labels as those of kubernetes_healthcheck.
 _CONDITIONS: Final[tuple[ScrapedGauge[dict[tuple[str, ...], bool]]]] = (
-    ScrapedGauge(
-        "kubextend_healthcheck",
-        "1 while a condition of the probe livez or readyz holds.",
-        lambda conditions: conditions,
-        ("type", "name"),
-    ),
+    ScrapedGauge("kubextend_healthcheck", "1 while a condition holds.", dict, ("type", "name")),
 )
 
 

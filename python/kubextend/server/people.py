@@ -1,19 +1,17 @@
 """HTTP endpoints for people: pods that Permit holds, what was decided, and the page that shows it.
 
-An endpoint checks the caller before it reads the body or looks for the pod, so only an allowed
-caller learns whether a pod waits or has a record. The files of the page have no data, and a browser
-cannot send a bearer token when it opens a page. Where tokens are accepted, the files are therefore
-for everybody, and the page asks for a token.
+An endpoint checks the caller before it looks for the pod, so only an allowed caller learns whether
+a pod waits or has a record. The files of the page have no data, and a browser cannot send a bearer
+token when it opens a page. Where tokens are accepted, the files are therefore for everybody, and
+the page asks for a token.
 """
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
-import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,20 +19,15 @@ from starlette.routing import Route
 
 from kubextend.decisions import DecisionReader, waiting_json
 from kubextend.framework.handle import HeldPod, HeldPods
-from kubextend.metrics import Metrics
-from kubextend.server.access import Access, checked
+from kubextend.server.access import Access
 from kubextend.server.reply import json_response
-from kubextend.server.request_body import BodyReader, BytesInFlight, Share
 
 __all__ = ["decision_routes", "page_routes", "waiting_pod_routes"]
 
 _LOGGER = logging.getLogger(__name__)
 
-_MOST_BODY_BYTES: Final = 64 * 1024
-_BODIES: Final = BodyReader(_MOST_BODY_BYTES)
 # The reason may become a part of an Event's note, which is limited to 1,024 characters.
-_MOST_REASON_CHARS: Final = 1024
-_NODE_FIELDS: Final = ("reason", "plugin", "node")
+_MOST_CHARS: Final = 1024
 # To read a record of 15,000 nodes takes a tenth of a second of the interpreter.
 _MOST_AT_ONCE: Final = 2
 
@@ -51,84 +44,73 @@ _HEADERS: Final = {
     # A page that the browser keeps would keep the token.
     "cache-control": "no-store",
     "content-security-policy": _POLICY,
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
 
-_Decide: TypeAlias = Callable[[HeldPod, str | None], str | None]
-"""Decides on a pod by the text of a body, and returns what is done; None: nothing can be."""
 _Read: TypeAlias = Callable[[DecisionReader, Request], object]
 
 
-def waiting_pod_routes(
-    waiting_pods: HeldPods, access: Access, metrics: Metrics, *, path: str = "/"
-) -> list[Route]:
+def waiting_pod_routes(waiting_pods: HeldPods, access: Access, *, path: str = "/") -> list[Route]:
     """Return the HTTP routes to list waiting pods, and to allow or reject a pod by its UID.
 
     Args:
         waiting_pods: the pods that Permit holds.
         access: decides who may call.
-        metrics: counts refusals.
         path: the prefix of the routes, the same as that of the verbs.
     """
     prefix = f"{path.rstrip('/')}/waiting-pods"
 
-    async def show(_who: str, _request: Request) -> Response:
-        waiting = [_entry(held) for held in waiting_pods if held.pending_plugins]
-        return json_response({"items": waiting}, option=orjson.OPT_OMIT_MICROSECONDS)
+    async def show(request: Request) -> Response:
+        await access.caller(request)
+        items = [_entry(held) for held in waiting_pods if held.pending_plugins]
+        return json_response({"items": items})
 
-    def route(action: str, field: str, decide: _Decide) -> Route:
-        async def answer(who: str, request: Request) -> Response:
-            uid, text = request.path_params["uid"], _text(await _body(request), field)
-            held = waiting_pods.get(uid)
-            if held is None:
-                raise HTTPException(404, f"no pod of UID {uid} is waiting")
-            name, done = f"{held.pod.namespace}/{held.pod.name}", decide(held, text)
-            if done is None:
-                why = "is decided already"
-                if action == "allow" and text is not None and (by := held.pending_plugins):
-                    why = f"is not held by {text}, but by {', '.join(by)}"
-                raise HTTPException(409, f"pod {name} {why}")
-            _LOGGER.info("waiting pod %s is %sed by %s: %s", name, action, who, done)
-            return json_response(_entry(held), option=orjson.OPT_OMIT_MICROSECONDS)
+    async def asked(request: Request, field: str) -> tuple[str, HeldPod, str | None]:
+        """Return who asks about which pod, and a field of the query; None: it has no such field."""
+        who, text = await access.caller(request), _text(request, field)
+        held = waiting_pods.get(uid := request.path_params["uid"])
+        if held is None:
+            raise HTTPException(404, f"no pod of UID {uid} is waiting")
+        return who, held, text
 
-        endpoint = checked(access, metrics, answer)
-        return Route(f"{prefix}/{{uid}}/{action}", endpoint, methods=["POST"])
+    async def allow(request: Request) -> Response:
+        who, held, plugin = await asked(request, "plugin")
+        named = held.pending_plugins if plugin is None else (plugin,)
+        allowed = ", ".join(name for name in named if held.allow(name))
+        return _decided(held, f"allowed by {who}: for {allowed}" if allowed else "")
+
+    async def reject(request: Request) -> Response:
+        who, held, reason = await asked(request, "reason")
+        if reason is None:
+            raise HTTPException(400, "reason: Required value")
+        return _decided(held, f"rejected by {who}: {reason}" if held.reject("", reason) else "")
 
     return [
-        Route(prefix, checked(access, metrics, show), methods=["GET"]),
-        route("allow", "plugin", _allow),
-        route("reject", "reason", _reject),
+        Route(prefix, show, methods=["GET"]),
+        Route(f"{prefix}/{{uid}}/allow", allow, methods=["POST"]),
+        Route(f"{prefix}/{{uid}}/reject", reject, methods=["POST"]),
     ]
 
 
-def decision_routes(
-    reader: DecisionReader, access: Access, metrics: Metrics, *, path: str = "/"
-) -> list[Route]:
+def decision_routes(reader: DecisionReader, access: Access, *, path: str = "/") -> list[Route]:
     """Return the HTTP routes that tell decisions about pods, the health of plugins, and a summary.
 
     Args:
         reader: reads the records.
         access: decides who may read.
-        metrics: counts refusals.
         path: the prefix of the routes, the same as that of the verbs.
     """
-    busy = threading.Semaphore(_MOST_AT_ONCE)
+    # Readers must not take all threads from the verbs.
+    reading = asyncio.Semaphore(_MOST_AT_ONCE)
 
     def route(where: str, read: _Read) -> Route:
-        async def answer(_who: str, request: Request) -> Response:
-            # Readers must not take all threads from the verbs.
-            if not busy.acquire(blocking=False):
-                raise HTTPException(503, "other readers are being answered: ask again in a second")
-            try:
+        async def answer(request: Request) -> Response:
+            await access.caller(request)
+            async with reading:
                 return await asyncio.to_thread(lambda: json_response(read(reader, request)))
-            finally:
-                busy.release()
 
-        endpoint = checked(access, metrics, answer)
-        return Route(path.rstrip("/") + where, endpoint, methods=["GET"])
+        return Route(path.rstrip("/") + where, answer, methods=["GET"])
 
     return [
         route("/decisions", _pod),
@@ -138,12 +120,11 @@ def decision_routes(
     ]
 
 
-def page_routes(access: Access, metrics: Metrics, *, path: str = "/") -> list[Route]:
+def page_routes(access: Access, *, path: str = "/") -> list[Route]:
     """Return the HTTP routes of the page and its two files, below ``ui/``.
 
     Args:
         access: decides who may read decisions.
-        metrics: counts refusals.
         path: the prefix of the routes, the same as that of the verbs.
     """
 
@@ -151,8 +132,8 @@ def page_routes(access: Access, metrics: Metrics, *, path: str = "/") -> list[Ro
         body = file.read_bytes()
 
         async def show(request: Request) -> Response:
-            if access.tokens is None:
-                await access.caller(request, metrics)
+            if access.token_file is None:
+                await access.caller(request)
             return Response(body, media_type=_TYPES[file.suffix], headers=_HEADERS)
 
         return Route(f"{path.rstrip('/')}/ui/{name}", show, methods=["GET"])
@@ -163,21 +144,17 @@ def page_routes(access: Access, metrics: Metrics, *, path: str = "/") -> list[Ro
 # Waiting pods.
 
 
-def _allow(held: HeldPod, plugin: str | None) -> str | None:
-    """Allow a pod for a Permit plugin, or for every plugin that holds it; None: for no plugin."""
-    named = held.pending_plugins if plugin is None else (plugin,)
-    allowed = [name for name in named if held.allow(name)]
-    return f"for {', '.join(allowed)}" if allowed else None
+def _decided(held: HeldPod, done: str) -> Response:
+    """Log what is done with a pod, and return the pod.
 
-
-def _reject(held: HeldPod, reason: str | None) -> str | None:
-    """Reject a pod with a reason; None: it is decided already.
-
-    Raises: HTTPException: 400: there is no reason.
+    Raises: HTTPException: 409: nothing is done, because the pod is decided or others hold it.
     """
-    if reason is None:
-        raise HTTPException(400, "reason: Required value")
-    return reason if held.reject("", reason) else None
+    name = f"{held.pod.namespace}/{held.pod.name}"
+    if not done:
+        by = ", ".join(held.pending_plugins) or "no plugin any more"
+        raise HTTPException(409, f"pod {name} is held by {by}")
+    _LOGGER.info("waiting pod %s is %s", name, done)
+    return json_response(_entry(held))
 
 
 def _entry(held: HeldPod) -> object:
@@ -187,45 +164,30 @@ def _entry(held: HeldPod) -> object:
     return {**names, **waiting_json(held)}
 
 
-async def _body(request: Request) -> bytes:
-    """Return the body of a request; empty if there is no body, whatever the Content-Type.
+def _text(request: Request, field: str) -> str | None:
+    """Return the text of a field, the only field that a query may have; None if absent.
 
     Raises: HTTPException: 403: a page of another site lets a browser send the request, with a
-        client certificate perhaps. Browsers name the site of the page; other clients do not.
+        client certificate perhaps: browsers name the site of the page, other clients do not. 400:
+        the field is no line of text, or there is another field or a body.
     """
     headers = request.headers
-    site = headers.get("sec-fetch-site", "none")
-    if site not in {"none", "same-origin"}:
-        message = f"Sec-Fetch-Site: {site}: a page of another site may not call this"
-        raise HTTPException(403, message)
-    if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
-        return b""
-    share = Share(BytesInFlight(_MOST_BODY_BYTES))
-    return bytes(await _BODIES.read(request.scope, request.receive, share))
-
-
-def _text(body: bytes, field: str) -> str | None:
-    """Return the text of a field, the only field that a JSON body may have; None if absent.
-
-    Raises: HTTPException: 400: the body is no JSON object, or has another field or type.
-    """
-    try:
-        given: Any = orjson.loads(body or b"{}")
-    except orjson.JSONDecodeError as error:
-        raise HTTPException(400, f"the body is no JSON: {error}") from error
-    if not isinstance(given, dict):
-        raise HTTPException(400, "the body: expected an object")
-    if unknown := sorted(given.keys() - {field}):
-        message = f'{unknown[0]}: unknown field "{unknown[0]}"; known fields: {field}'
-        raise HTTPException(400, message)
-    text = given.get(field)
-    if text is None:
-        return None
-    if not isinstance(text, str) or not text.isprintable() or not text.strip():
-        raise HTTPException(400, f"{field}: expected one line of text")
-    if len(text) > _MOST_REASON_CHARS:
-        raise HTTPException(400, f"{field}: must have at most {_MOST_REASON_CHARS} characters")
+    if headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
+        raise HTTPException(403, "Sec-Fetch-Site: a page of another site may not call this")
+    if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
+        raise HTTPException(400, f"a body is not read: put {field} into the query")
+    text = _query(request, field).get(field)
+    if text is not None and not (text.strip() and text.isprintable() and len(text) <= _MOST_CHARS):
+        raise HTTPException(400, f"{field}: expected a line of at most {_MOST_CHARS} characters")
     return text
+
+
+def _query(request: Request, *known: str) -> dict[str, str]:
+    """Return the fields of a query; raise HTTPException 400 if one of them is not known."""
+    query = dict(request.query_params)
+    if unknown := sorted(query.keys() - set(known)):
+        raise HTTPException(400, f"{unknown[0]}: unknown; known: {', '.join(known)}")
+    return query
 
 
 # Decisions.
@@ -240,10 +202,8 @@ def _pod(reader: DecisionReader, request: Request) -> object:
 
 
 def _nodes(reader: DecisionReader, request: Request) -> object:
-    uid, query = request.path_params["uid"], request.query_params
-    if unknown := sorted(query.keys() - set(_NODE_FIELDS)):
-        raise HTTPException(400, f"{unknown[0]}: unknown; known: {', '.join(_NODE_FIELDS)}")
-    answer = reader.nodes(uid, dict(query))
+    uid = request.path_params["uid"]
+    answer = reader.nodes(uid, _query(request, "reason", "plugin", "node"))
     if answer is None:
         raise HTTPException(404, f"there is no record of a pod of UID {uid}")
     return answer

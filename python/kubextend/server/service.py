@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 
 from kubextend.errors import KubextendError
 from kubextend.logs import AtMost
-from kubextend.metrics import HistogramFamily, Metrics, ScrapedGauge, exponential
+from kubextend.metrics import Metrics
 from kubextend.server.connection import Connection, ConnectionSettings
 from kubextend.server.health import Health
 from kubextend.server.tls import RenewedTls, TlsFiles
@@ -28,18 +28,23 @@ from kubextend.server.tls import RenewedTls, TlsFiles
 __all__ = ["Listener", "Service"]
 
 _LOGGER = logging.getLogger(__name__)
-# Anyone who can connect makes these write a line: by what is no HTTP, and by what is no TLS.
-for _name in ("uvicorn.error", "kubextend.server.tls.handshakes"):
+# Anyone who can connect makes these write a line: by what is no HTTP, by what is no TLS, and by any
+# token while the file of tokens is not valid.
+for _name in ("uvicorn.error", "kubextend.server.tls.handshakes", "kubextend.server.access"):
     logging.getLogger(_name).addFilter(AtMost(10))
 
 # A machine that dies closes no connection, and the bind of a held pod may wait for 15 minutes.
-# Another kube-scheduler may lead 15 s later, so the kernel ends the connection after 6 + 3 * 3 s.
-# Accepted sockets inherit the options. Not every system has all of them.
-_PROBED: Final = {"TCP_KEEPIDLE": 6, "TCP_KEEPINTVL": 3, "TCP_KEEPCNT": 3}
+# Another kube-scheduler may lead 15 s later, so the kernel ends the connection after 6 + 3 * 3 s,
+# and one whose client has read nothing of its answer for 15,000 ms. Accepted sockets inherit the
+# options. Not every system has all of them.
+_ENDED_BY_KERNEL: Final = {
+    "TCP_KEEPIDLE": 6,
+    "TCP_KEEPINTVL": 3,
+    "TCP_KEEPCNT": 3,
+    "TCP_USER_TIMEOUT": 15_000,
+}
 # Kubernetes kills a container 30 s after SIGTERM; the drain delay is part of these.
 _GRACE_S: Final = 25
-_LAST_WORDS_S: Final = 1.0
-_LAG_LOOK_S: Final = 0.25
 _START_LOOK_S: Final = 0.01
 # More than the connections that any listener may have.
 _MOST_DESCRIPTORS: Final = 65_536
@@ -47,11 +52,6 @@ _MOST_DESCRIPTORS: Final = 65_536
 _UNKNOWN: Final = (
     "cut off while the API was asked to bind pod %s: whether it is bound is not known,"
     " look at its spec.nodeName"
-)
-_LAG: Final = HistogramFamily(
-    "kubextend_event_loop_lag_seconds",
-    "How late the event loop was to run a task that was due.",
-    exponential(0.001, 2, 13),
 )
 
 
@@ -68,7 +68,6 @@ class Listener:
             at the same time.
         tls: the files of the certificates; None: plain HTTP.
         most_connections: how many connections may be open; one more is closed at once.
-        name: the name of the listener in metrics and log lines.
         tls_look_s: the seconds between two checks of the files in ``tls``.
     """
 
@@ -78,7 +77,6 @@ class Listener:
     keep_alive_s: int = 120
     tls: TlsFiles | None = None
     most_connections: int = 4096
-    name: str = "verbs"
     tls_look_s: float = 10.0
 
     def url(self, bound: socket.socket) -> str:
@@ -93,16 +91,13 @@ class Listener:
             address = (found[0][4][0], self.port)
             bound = socket.create_server(address, family=found[0][0])
         except OSError as error:
-            # The options of `kubextend serve` change the listener of the verbs alone.
-            options = ", or with --host or --port" if self.name == "verbs" else ""
             message = (
                 f"cannot listen on {self.host} port {self.port}: {error.strerror or error}; end"
-                " what listens there, or choose another address or port in the section server of"
-                f" the configuration{options}"
+                " what listens there, or choose another in the section server of the configuration"
             )
             raise KubextendError(message) from error
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in _PROBED.items():
+        for option, value in _ENDED_BY_KERNEL.items():
             if hasattr(socket, option):
                 bound.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
         return bound
@@ -117,7 +112,7 @@ class Service:
             has ended.
         health: fails readiness as soon as the process is to end.
         announce: called when all listeners accept connections, with their URLs.
-        metrics: shows the connections, and how late the event loop is.
+        metrics: counts failed handshakes and reloads of certificates.
         drain_s: how many seconds to serve after SIGTERM, until clients use another replica.
         sends_away: returns whether each connection is to end with its next answer, so that its
             client may find another replica.
@@ -176,8 +171,7 @@ class Service:
 
     def _server(self, listener: Listener, bound: socket.socket) -> "_Server":
         settings = ConnectionSettings(
-            listener.most_connections,
-            lambda: self._is_ending or self.sends_away(),
+            listener.most_connections, lambda: self._is_ending or self.sends_away()
         )
         tls = self._tls if listener.tls else None
         config = uvicorn.Config(
@@ -195,26 +189,22 @@ class Service:
             timeout_graceful_shutdown=max(1, _GRACE_S - int(self.drain_s)),
             ssl_context_factory=None if tls is None else lambda *_: tls.context,
         )
-        server = _Server(config, listener, bound)
-        self.metrics.scrape(_CONNECTIONS, lambda: server, listener=listener.name)
-        return server
+        return _Server(config, listener, bound)
 
     async def _serve(self) -> None:
         if threading.current_thread() is threading.main_thread():
             on_signal = asyncio.get_running_loop().add_signal_handler
             on_signal(signal.SIGTERM, self.drain)
             on_signal(signal.SIGINT, self.stop)
-            on_signal(signal.SIGHUP, self._look_at_certificates)
         main, *probes = self._servers
         async with asyncio.TaskGroup() as group:
-            beside = [self._announce_when_started(), self._watch_lag(), self._watch_certificates()]
-            tasks = [group.create_task(each) for each in beside]
+            group.create_task(self._announce_when_started())
+            watching = group.create_task(self._watch_certificates())
             for server in probes:
                 group.create_task(server.serve([server.bound]))
             await main.serve([main.bound])
             self._end_without_bindings()
-            for task in tasks:
-                task.cancel()
+            watching.cancel()
             for server in probes:
                 server.should_exit = True
 
@@ -227,24 +217,10 @@ class Service:
         gc.freeze()
         self.announce([server.listener.url(server.bound) for server in self._servers])
 
-    async def _watch_lag(self) -> None:
-        """Count how late the event loop runs a task that is due every quarter of a second."""
-        seconds, loop = self.metrics.histogram(_LAG), asyncio.get_running_loop()
-        while True:
-            due_s = loop.time() + _LAG_LOOK_S
-            await asyncio.sleep(_LAG_LOOK_S)
-            seconds.observe(max(loop.time() - due_s, 0.0))
-
     async def _watch_certificates(self) -> None:
         while self._tls is not None:
             await asyncio.sleep(self.listeners[0].tls_look_s)
             await asyncio.to_thread(self._tls.look)
-
-    def _look_at_certificates(self) -> None:
-        """Handle SIGHUP: check now whether the certificate files were replaced."""
-        _LOGGER.info("SIGHUP: the certificates are read again; for a new configuration restart")
-        if self._tls is not None:
-            asyncio.get_running_loop().run_in_executor(None, self._tls.look)
 
     def _end_without_bindings(self) -> None:
         """Log the pods whose Binding the API has not answered, and exit with 1 if there are any.
@@ -276,34 +252,15 @@ class _Server(uvicorn.Server):
             await asyncio.sleep(0)
         await super().shutdown(sockets)
         if self.force_exit:
-            # A forced exit of uvicorn leaves requests, connections and the application as they are.
-            tasks = list(self.server_state.tasks)
-            for task in tasks:
-                task.cancel()
-            if tasks:
-                await asyncio.wait(tasks, timeout=_LAST_WORDS_S)
+            # A forced exit of uvicorn leaves connections and the application as they are.
             for connection in list(self.server_state.connections):
                 connection.transport.abort()
-            await asyncio.sleep(0)
             await self.lifespan.shutdown()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         # uvicorn raises a signal again at its end, and the process would not exit with 0.
         yield
-
-
-# Scraped with the label ``listener``.
-_CONNECTIONS: Final[tuple[ScrapedGauge[_Server], ...]] = (
-    ScrapedGauge(
-        "kubextend_connections", "Open connections.", lambda of: len(of.server_state.connections)
-    ),
-    ScrapedGauge(
-        "kubextend_connections_limit",
-        "The most connections that may be open.",
-        lambda of: of.listener.most_connections,
-    ),
-)
 
 
 def raise_descriptor_limit() -> None:

@@ -16,7 +16,7 @@ from weakref import WeakSet
 from kubextend.errors import KubextendError
 from kubextend.metrics import Family, Metrics, ScrapedGauge
 
-__all__ = ["RenewedTls", "TlsFiles", "client_context"]
+__all__ = ["RenewedTls", "TlsFiles"]
 
 _LOGGER = logging.getLogger(__name__)
 _HANDSHAKES = logging.getLogger(f"{__name__}.handshakes")
@@ -25,9 +25,6 @@ _HANDSHAKES = logging.getLogger(f"{__name__}.handshakes")
 _MOST_HANDSHAKES: Final = 512
 
 _FAILED_HANDSHAKES: Final = Family("kubextend_tls_handshakes_failed", "TLS handshakes that failed.")
-_RELOADS: Final = Family(
-    "kubextend_certificate_reloads", "Reloads of changed TLS files: ok, error.", ("result",)
-)
 _NOT_AFTER: Final[ScrapedGauge[float]] = ScrapedGauge(
     "kubextend_certificate_not_after_seconds",
     "When the server's certificate ends, in seconds of Unix time.",
@@ -109,15 +106,12 @@ class TlsFiles:
         """The paths of the certificate, key and CA files that the configuration names."""
         return [self.cert_file, self.key_file, *filter(None, [self.client_ca_file])]
 
-    def contents(self) -> list[bytes | str]:
-        """Return the content of each file, or why the file cannot be read."""
-        contents: list[bytes | str] = []
-        for path in self.paths:
-            try:
-                contents.append(path.read_bytes())
-            except OSError as error:
-                contents.append(str(error))
-        return contents
+    def content(self) -> bytes:
+        """Return the content of the files, or why one of them cannot be read."""
+        try:
+            return b"".join(path.read_bytes() for path in self.paths)
+        except OSError as error:
+            return str(error).encode()
 
     def context(self) -> _ServerContext:
         """Return a TLS context of these files.
@@ -128,76 +122,48 @@ class TlsFiles:
         context.under_way = WeakSet()
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
-        _load_pair(context, self.cert_file, self.key_file)
+        try:
+            # Without a password OpenSSL asks for one at the terminal if the key is encrypted.
+            context.load_cert_chain(self.cert_file, self.key_file, password="")
+        except OSError as error:
+            message = (
+                f"TLS certificate {self.cert_file} with key {self.key_file}: {error}; certFile has"
+                " to hold, as PEM, a certificate and the chain above it, and keyFile the"
+                " certificate's private key, not encrypted"
+            )
+            raise KubextendError(message) from error
         if self.client_ca_file is not None:
-            _trust(context, self.client_ca_file, "client CA")
             context.verify_mode = ssl.CERT_REQUIRED
+            try:
+                context.load_verify_locations(self.client_ca_file)
+            except OSError as error:
+                message = f"TLS client CA {self.client_ca_file}: {error}"
+                raise KubextendError(message) from error
         return context
 
     def not_after_s(self) -> float:
         """Return when the server's certificate, which is valid now, expires: seconds of Unix time.
 
+        A client looks at the certificate, in a handshake in memory.
+
         Raises: KubextendError: a file cannot be read or does not hold what it should, or the
             certificate has expired, is not valid yet, or is not for servers.
         """
+        server, client = self.context(), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        server.verify_mode, client.check_hostname = ssl.CERT_NONE, False
+        client.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+        client.load_verify_locations(self.cert_file)
+        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+        asking = client.wrap_bio(to_client, to_server)
+        answering = server.wrap_bio(to_server, to_client, server_side=True)
         try:
-            certificate = _shake_hands(self.context(), client_context(self.cert_file))
+            for side in 3 * (asking, answering):
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    side.do_handshake()
         except ssl.SSLCertVerificationError as error:
             message = f"TLS certificate {self.cert_file}: {error.verify_message}"
             raise KubextendError(message) from error
-        return ssl.cert_time_to_seconds(certificate["notAfter"])
-
-    def refusal_by(self, client: ssl.SSLContext, name: str | None = None) -> str:
-        """Return why a client refuses the server's certificate; "" if the client accepts it.
-
-        Args:
-            client: the TLS context of the client.
-            name: the name or IP address by which the client calls the server, which has to be in
-                the certificate's subjectAltName, as for clients in Go; None: any name.
-
-        Raises: KubextendError: a file cannot be read, or does not hold what it should.
-        """
-        try:
-            _shake_hands(self.context(), client, name)
-        except ssl.SSLCertVerificationError as error:
-            return error.verify_message
-        return ""
-
-    def refusal_of(self, client: ssl.SSLContext) -> str:
-        """Return why the server would refuse a client's certificate, or "".
-
-        Raises: KubextendError: a file cannot be read, or does not hold what it should.
-        """
-        try:
-            _shake_hands(self.context(), client, looks_at_client=True)
-        except ssl.SSLError as error:
-            return _why_failed(error)
-        return ""
-
-
-def client_context(
-    ca_file: Path | None = None, cert_file: Path | None = None, key_file: Path | None = None
-) -> ssl.SSLContext:
-    """Return the TLS context of a client, which does not look at common names.
-
-    Args:
-        ca_file: certificates that the client trusts; each is enough by itself, as for Go. None: the
-            client trusts every server.
-        cert_file: the client's certificate and the chain above it; None: the client has none.
-        key_file: the private key of the client's certificate.
-
-    Raises: KubextendError: a file cannot be read, or does not hold what it should.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.hostname_checks_common_name = context.check_hostname = False
-    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
-    if ca_file is None:
-        context.verify_mode = ssl.CERT_NONE
-    else:
-        _trust(context, ca_file, "CA")
-    if cert_file is not None and key_file is not None:
-        _load_pair(context, cert_file, key_file)
-    return context
+        return ssl.cert_time_to_seconds(str((asking.getpeercert() or {})["notAfter"]))
 
 
 class RenewedTls:
@@ -205,7 +171,7 @@ class RenewedTls:
 
     Args:
         files: the paths of the certificate files.
-        metrics: counts reloads and failed handshakes.
+        metrics: counts failed handshakes, and tells when the certificate ends.
 
     Attributes:
         context: the listener's context.
@@ -217,9 +183,7 @@ class RenewedTls:
     def __init__(self, files: TlsFiles, metrics: Metrics) -> None:
         self._files = files
         self._failed = metrics.counter(_FAILED_HANDSHAKES)
-        # A rate of a counter that is not there before its first event does not show that event.
-        self._loaded, self._not_loaded = (metrics.counter(_RELOADS, r) for r in ("ok", "error"))
-        self._seen = files.contents()
+        self._seen = files.content()
         self._not_after_s = files.not_after_s()
         metrics.scrape([_NOT_AFTER], lambda: self._not_after_s)
         self.context = files.context()
@@ -231,7 +195,7 @@ class RenewedTls:
         A certificate and its key may be replaced one after the other, so for a moment the two may
         not fit each other. Each changed pair is reported once.
         """
-        seen = self._files.contents()
+        seen = self._files.content()
         if seen == self._seen:
             return
         self._seen = seen
@@ -239,81 +203,12 @@ class RenewedTls:
             not_after_s, newest = self._files.not_after_s(), self._files.context()
         except (KubextendError, OSError) as error:
             _LOGGER.error("the old TLS certificate stays in use: %s", error)  # noqa: TRY400  expected
-            self._not_loaded.inc()
             return
         newest.on_failed = self._note_failed
         # Another context has other sessions: nobody resumes one that a withdrawn CA let in.
         self.context.newest, self._not_after_s = newest, not_after_s
         _LOGGER.info("TLS certificate %s was loaded again", self._files.cert_file)
-        self._loaded.inc()
 
     def _note_failed(self, why: str) -> None:
         self._failed.inc()
         _HANDSHAKES.warning("a TLS handshake failed: %s; kube-scheduler's log has its side", why)
-
-
-def _trust(context: ssl.SSLContext, ca_file: Path, what: str) -> None:
-    """Make a TLS context trust a CA; raise KubextendError if the file holds none."""
-    try:
-        context.load_verify_locations(ca_file)
-    except OSError as error:
-        message = f"TLS {what} {ca_file}: {error}"
-        raise KubextendError(message) from error
-
-
-def _load_pair(context: ssl.SSLContext, cert_file: Path, key_file: Path) -> None:
-    """Make a TLS context show a certificate.
-
-    Raises: KubextendError: a file cannot be read, or does not hold what it should.
-    """
-
-    def refuse_password() -> str:
-        """Raise KubextendError for an encrypted key, because OpenSSL would ask for a password."""
-        message = f"TLS key {key_file} is encrypted; it has to be without a password"
-        raise KubextendError(message)
-
-    try:
-        context.load_cert_chain(cert_file, key_file, refuse_password)
-    except OSError as error:
-        message = (
-            f"TLS certificate {cert_file} with key {key_file}: {error}; certFile has to hold, as"
-            " PEM, a certificate and the chain above it, and keyFile the certificate's private key"
-        )
-        raise KubextendError(message) from error
-
-
-def _shake_hands(
-    server: ssl.SSLContext,
-    client: ssl.SSLContext,
-    name: str | None = None,
-    *,
-    looks_at_client: bool = False,
-) -> Any:
-    """Return the server's certificate as a client sees it after a TLS handshake in memory.
-
-    Args:
-        server: the server's TLS context.
-        client: the client's TLS context.
-        name: the name or IP address by which the client calls the server; None: no name.
-        looks_at_client: whether the server looks at the client's certificate.
-
-    Raises:
-        ssl.SSLCertVerificationError: the client does not accept the certificate.
-        ssl.SSLError: the server does not accept the client's.
-    """
-    if not looks_at_client:
-        server.verify_mode = ssl.CERT_NONE
-    client.check_hostname = name is not None
-    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    answering = server.wrap_bio(to_server, to_client, server_side=True)
-    asking = client.wrap_bio(to_client, to_server, server_hostname=name)
-    while True:
-        try:
-            asking.do_handshake()
-        except ssl.SSLWantReadError:
-            with contextlib.suppress(ssl.SSLWantReadError):
-                answering.do_handshake()
-        else:
-            # In TLS 1.3 the server looks at the client's certificate now.
-            answering.do_handshake()
-            return asking.getpeercert()

@@ -30,9 +30,6 @@ _DURATION: Final = HistogramFamily(
     exponential(0.001 / 2**5, 2, 20),
     ("verb",),
 )
-_BODY_BYTES: Final = HistogramFamily(
-    "kubextend_request_body_bytes", "Bytes of a body.", exponential(1024.0, 4.0, 11), ("verb",)
-)
 _INTERNAL: Final = "kubextend failed internally; its log says where"
 
 
@@ -51,7 +48,6 @@ class VerbEndpoint:
     ) -> None:
         self._verb = verb
         self._metrics = metrics
-        self._body_bytes = metrics.histogram(_BODY_BYTES, verb.name)
         self._duration = metrics.histogram(_DURATION, verb.name)
         self._bodies = bodies
         self._in_flight = in_flight
@@ -66,16 +62,11 @@ class VerbEndpoint:
         with closing(Share(self._in_flight)) as share:
             try:
                 body = await self._bodies.read(scope, receive, share)
-                self._body_bytes.observe(len(body))
                 started_s = time.perf_counter()
                 try:
                     answer = self._verb.at_once(body)
                     if answer is None:
                         work = self._verb.answer(body, arrived_s, share.keep_until)
-                        if not self._verb.holds_body:
-                            # The verb may take minutes, and reads the body before it waits.
-                            del body
-                            share.close()
                         answer = await cancel_on_disconnect(work, receive)
                 finally:
                     self._duration.observe(time.perf_counter() - started_s)
@@ -85,7 +76,7 @@ class VerbEndpoint:
             except BaseException as error:  # noqa: BLE001  becomes an answer, or is raised again
                 answer = self._in_place_of(error)
             body = b""
-            await send_json(scope, send, 200, answer.body)
+            await send_json(send, 200, answer.body)
 
     def _in_place_of(self, error: BaseException) -> Answer:
         """Return the answer that tells an error; raise HTTPException if only HTTP can tell it."""

@@ -44,7 +44,6 @@ class TimedVerb(ABC, Generic[_Args]):
         name: the name of the verb.
         answers_refusals: whether a request that the server refuses gets the answer of the method
             ``instead``, with status 200, and no HTTP error.
-        holds_body: whether the verb uses the request's body until the answer is ready.
 
     Args:
         context: what all verbs share.
@@ -53,7 +52,6 @@ class TimedVerb(ABC, Generic[_Args]):
 
     name: ClassVar[VerbName]
     answers_refusals: ClassVar[bool] = False
-    holds_body: Final = True
 
     def __init__(self, context: Context, *, in_python: bool) -> None:
         self._context = context

@@ -126,7 +126,6 @@ class BindVerb:
 
     name: Final = "bind"
     answers_refusals: Final = False
-    holds_body: Final = False
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -9,8 +9,6 @@ const LEAST_PX = 600;
 const MARGIN_ROWS = 10;
 const MOST_PRINTED = 500;
 const REFRESH_MS = 5000;
-const BUSY_MS = 1000;
-const MOST_BUSY = 10;
 const GOOD = "good", BAD = "bad", WAIT = "wait";
 const STATES = { Bound: GOOD, Passed: GOOD, Waiting: WAIT, Binding: WAIT };
 
@@ -255,23 +253,15 @@ function number(name, of, show = (value) => String(value), more) {
 
 class Refused extends Error {}
 
-const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-
-/** Return the JSON of an endpoint; wait while other readers are answered. */
+/** Return the JSON of an endpoint. */
 async function ask(path) {
-  for (let times = 0; ; times++) {
-    const headers = token ? { Authorization: `Bearer ${token}` } : {};
-    const options = { headers, cache: "no-store", redirect: "error", referrerPolicy: "no-referrer" };
-    const response = await fetch(`../${path}`, options);
-    if (response.ok) return response.json();
-    if (response.status === 503 && times < MOST_BUSY) {
-      await pause(BUSY_MS);
-      continue;
-    }
-    const answer = await response.json().catch(() => ({}));
-    const message = answer.Error ?? `status ${response.status}`;
-    throw response.status === 401 || response.status === 403 ? new Refused(message) : new Error(message);
-  }
+  const headers = token ? { Authorization: `Bearer ${token}` } : {};
+  const options = { headers, cache: "no-store", redirect: "error", referrerPolicy: "no-referrer" };
+  const response = await fetch(`../${path}`, options);
+  if (response.ok) return response.json();
+  const answer = await response.json().catch(() => ({}));
+  const message = answer.Error ?? `status ${response.status}`;
+  throw response.status === 401 || response.status === 403 ? new Refused(message) : new Error(message);
 }
 
 /** Run a function that asks the server; show the trouble that it has. */
