@@ -23,6 +23,8 @@ GONE = 410
 INVALID = 422
 TOO_MANY_REQUESTS = 429
 SERVER_ERROR = 500
+GATEWAY = frozenset({502, 503, 504})
+"""Statuses of what stands before the API, which may have nothing behind it for a moment."""
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 """A pattern that matches every valid name of a Kubernetes object, and no text with ``/`` or ``?``:

@@ -26,7 +26,7 @@ from kubextend.cluster.api_call import (
     UnreachableError,
     is_addressable,
 )
-from kubextend.cluster.write_queue import TokenBucket
+from kubextend.cluster.outbox import TokenBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

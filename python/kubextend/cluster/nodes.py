@@ -1,19 +1,27 @@
-"""Keeps a NodeStore equal to the cluster's nodes by list and watch, and reports deleted nodes."""
+"""Keeps a NodeStore equal to the cluster's nodes, and reports deleted nodes."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from kubextend.cluster.reflector import Listener, Reflector
+from kubextend.cluster.watch import Kind, Listener, Reflector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from kubextend import core
     from kubextend.cluster.client import Cluster
+    from kubextend.cluster.watch import Key
 
 log = logging.getLogger(__name__)
+
+
+def _keys(store: core.NodeStore) -> Iterable[Key]:
+    return (("", name) for name in store.nodes().names)
+
+
+NODES: Final = Kind("nodes", "/api/v1/nodes", _keys)
 
 
 def follow_nodes(
@@ -36,7 +44,8 @@ def follow_nodes(
         on_listed: called after each complete list of nodes; nodes that were deleted before the list
             are missing in it, without a call of ``on_deleted``.
     """
-    return Reflector(cluster, store, on_change, listener=_Deletions(on_deleted, on_listed))
+    listener = _Deletions(on_deleted, on_listed)
+    return Reflector(cluster, store, on_change, kind=NODES, listener=listener)
 
 
 class _Deletions(Listener):
@@ -49,11 +58,7 @@ class _Deletions(Listener):
         self._on_listed = on_listed
 
     def swap(self, commit: Callable[[], object]) -> None:
-        """Put a complete list of nodes into the store, and then tell the owner of this object.
-
-        Args:
-            commit: puts the list into the store.
-        """
+        """Put a complete list of nodes into the store, and then tell the owner of this object."""
         commit()
         try:
             self._on_listed()

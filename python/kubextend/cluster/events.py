@@ -19,15 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import orjson
 
 from kubextend.cluster.api_call import NAME, Call, UnreachableError
-from kubextend.cluster.write_queue import (
-    TokenBucket,
-    WaitingWrites,
-    Write,
-    WriteQueue,
-    WriteStats,
-    group_of,
-    writes_counted,
-)
+from kubextend.cluster.outbox import Outbox, OutboxStats, TokenBucket, Write, writes_counted
 from kubextend.framework.events import Regarding
 
 if TYPE_CHECKING:
@@ -94,35 +86,27 @@ class EventRecorder:
 
     Args:
         cluster: the connection to the Kubernetes API.
-        rate: the highest mean number of Events a second.
-        burst: how many Events may be sent without a pause.
         clock: returns the present time in monotonic seconds.
     """
 
     METRICS: ClassVar = writes_counted("kubextend_held_pod_events", "Events about pods")
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        *,
-        rate: float = RATE,
-        burst: int = BURST,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._queue = WriteQueue(
+    def __init__(self, cluster: Cluster, clock: Callable[[], float] = time.monotonic) -> None:
+        self._outbox = Outbox(
             cluster,
-            WaitingWrites(TokenBucket(rate, burst, clock), 0.0, clock),
+            TokenBucket(RATE, BURST, clock),
             name="kubextend-events",
             trouble="pods cannot be told what they wait for",
+            clock=clock,
         )
         self._clock = clock
         self._lock = threading.Lock()
         self._told_at: OrderedDict[str, float] = OrderedDict()
 
     @property
-    def stats(self) -> WriteStats:
+    def stats(self) -> OutboxStats:
         """How many Events were sent, refused or dropped since the start."""
-        return self._queue.stats
+        return self._outbox.stats
 
     def waiting(self, pod: Pod, node_name: str, plugins: Sequence[str]) -> None:
         """Queue an Event on a pod that Permit plugins hold; the Event names the node and plugins.
@@ -158,26 +142,24 @@ class EventRecorder:
         said = event.type, event.reason, event.action
         key = " ".join((*event.owner, event.regarding.uid, *said))
         note = Note(event.reason, event.action, event.type, event.note)
-        self._write(key, event.regarding, note, hash(event.owner), PLUGIN_AGAIN_S)
+        self._write(key, event.regarding, note, PLUGIN_AGAIN_S)
 
     def stop(self) -> None:
         """Stop sending Events, and drop the Events that are still queued."""
-        self._queue.stop()
+        self._outbox.stop()
 
     def _write_about(self, pod: Pod, key: str, note: Note) -> None:
         regarding = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
-        self._write(key, regarding, note, group_of(pod), AGAIN_S)
+        self._write(key, regarding, note, AGAIN_S)
 
-    def _write(
-        self, key: str, regarding: Regarding, note: Note, group: int, again_s: float
-    ) -> None:
+    def _write(self, key: str, regarding: Regarding, note: Note, again_s: float) -> None:
         namespace, name = regarding.namespace or NO_NAMESPACE, regarding.name
         if not (regarding.uid and NAME.fullmatch(namespace) and NAME.fullmatch(name)):
             self.stats.dropped += 1
         elif self._is_news(key, again_s):
             path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
             call = Call("POST", path, CALL_S, body=event(regarding, note, datetime.now(UTC)))
-            self._queue.put(Write(key, lambda: call, namespace, name, group))
+            self._outbox.put(Write(key, namespace, name, lambda: call))
 
     def _is_news(self, key: str, again_s: float) -> bool:
         now = self._clock()

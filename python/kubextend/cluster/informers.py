@@ -12,8 +12,8 @@ from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from kubextend.cluster.object_store import ObjectStats, ObjectStore
-from kubextend.cluster.reflector import Kind, Reflector
+from kubextend.cluster.objects import ObjectStats, ObjectStore
+from kubextend.cluster.watch import Kind, Reflector
 from kubextend.errors import NotListedError, PluginError
 from kubextend.framework.wrong_answer import wrong_answer
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from kubextend.cluster.client import Cluster
-    from kubextend.cluster.object_store import Key
+    from kubextend.cluster.watch import Key
     from kubextend.framework.informer import (
         IndexFunction,
         Informer,
@@ -139,7 +139,9 @@ class _Followed:
         self.resource = resource
         selector = resource.field_selector
         self.store = ObjectStore(str(resource), labels_only=bool(selector))
-        kind = Kind(str(resource), resource.path, selector, metadata_only=bool(selector))
+        kind = Kind(
+            str(resource), resource.path, ObjectStore.keys, selector, metadata_only=bool(selector)
+        )
         self._reflector = (
             None if cluster is None else Reflector(cluster, self.store, on_change, kind=kind)
         )
