@@ -391,10 +391,11 @@ class App:
 
         The method ``stop_async_plugins`` stops the plugins whose ``stop`` is ``async``.
         """
+        if self._queue is not None:
+            # Before the Lease is given back, by which both act.
+            self._queue.stop()
         if self._leader is not None:
             self._leader.stop()
-        if self._queue is not None:
-            self._queue.stop()
         for plugin in self.verbs.profiles.plugins:
             if not stops_async(plugin):
                 stop_sync(plugin, self.verbs.limits.failures)
@@ -516,7 +517,15 @@ def _queue(
     """Return the queue, which hears of the pods that Permit holds; None: no profile has a queue."""
     if not config.queues:
         return None
-    queue = QueueController.of(config, verbs.profiles, side.api, verbs.metrics, side.events)
+    queue = QueueController.of(
+        config,
+        verbs.profiles,
+        side.api,
+        verbs.metrics,
+        side.events,
+        pods=side.pods,
+        election=None if side.leader is None else side.leader.election,
+    )
     runner = queue.runner
     verbs.waiting_pods.tell(
         lambda held: runner.tell(SchedulingQueue.held_in_permit, held.pod.uid),

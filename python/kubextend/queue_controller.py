@@ -89,8 +89,11 @@ def scheduling_queue(
 
 
 def lease_name(config: ExtenderConfiguration) -> cluster.LeaseName:
-    """Return namespace and name of the Lease whose holder may remove scheduling gates."""
-    lease = config.queue.lease
+    """Return namespace and name of the Lease whose holder may remove scheduling gates.
+
+    Where a leader is elected, that replica removes them too.
+    """
+    lease = config.server.lease or config.queue.lease
     namespace = lease.namespace or cluster.own_namespace() or NAMESPACE_OUTSIDE_OF_A_POD
     return cluster.LeaseName(namespace, lease.name)
 
@@ -129,6 +132,7 @@ class QueueController:
         runner: runs the queue on a thread.
         ungater: removes the scheduling gates of the pods that are next in the queue.
         election: decides by a Lease which replica removes scheduling gates.
+        owns_election: whether the queue starts and stops the election.
     """
 
     METRICS: ClassVar[tuple["ScrapedGauge[QueueController]", ...]] = (
@@ -141,7 +145,7 @@ class QueueController:
         ScrapedGauge(
             "kubextend_queue_leader",
             "1 while this replica is the one that releases pods.",
-            lambda queue: queue.election.leads,
+            lambda queue: queue.election.may_begin,
         ),
     )
 
@@ -149,15 +153,19 @@ class QueueController:
     runner: QueueRunner
     ungater: cluster.Ungater
     election: cluster.Election
+    owns_election: bool
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0913  all but five by name
         cls,
         config: ExtenderConfiguration,
         profiles: Profiles,
         api: "Cluster",
         metrics: Metrics,
         events: cluster.EventRecorder,
+        *,
+        pods: cluster.Reflector[core.PodStore] | None = None,
+        election: cluster.Election | None = None,
     ) -> "QueueController":
         """Make and connect the parts of the scheduling queue; start none and make no API call.
 
@@ -167,6 +175,8 @@ class QueueController:
             api: the connection to the Kubernetes API.
             metrics: gets the metrics of the queue.
             events: writes Events on pods whose gates cannot be removed.
+            pods: the watch of all pods that plugins have; None: the queue has one of its own.
+            election: the election of the leader of the verbs; None: the queue has one of its own.
         """
 
         def told(pod: core.Pod, fate: cluster.Fate, why: str) -> None:
@@ -177,26 +187,30 @@ class QueueController:
         def woken() -> None:
             runner.wake()
 
-        election = cluster.Election(api, lease_name(config), woken)
+        elects = election or cluster.Election(api, lease_name(config))
+        elects.tell(woken)
         ungater = cluster.Ungater(
             api,
             config.queue.gate,
             at_once=min(config.queue.window, _MOST_AT_ONCE),
-            may=lambda: election.leads,
+            may=lambda: elects.may_begin,
             told=told,
         )
         by_name = profiles.by_scheduler_name
         failures = PluginFailures(metrics)
-        queue = scheduling_queue(config, by_name, failures, lambda: election.leads)
-        runner = QueueRunner(queue, ungater.release, lambda: election.leads)
-        pods = cluster.follow_pending_pods(
+        queue = scheduling_queue(config, by_name, failures, lambda: elects.may_begin)
+        runner = QueueRunner(queue, ungater.release, lambda: elects.may_begin)
+        followed = cluster.follow_pending_pods(
             api,
             config.kept_parts,
             on_list=lambda pods: runner.tell(SchedulingQueue.replace, pods),
             on_pod=lambda pod: runner.tell(SchedulingQueue.observe, pod),
             on_gone=lambda uid: runner.tell(SchedulingQueue.forget, uid),
+            shared=pods,
         )
-        made = cls(pods, runner, ungater, election)
+        made = cls(followed, runner, ungater, elects, election is None)
+        if pods is None:
+            metrics.scrape(followed.METRICS, lambda: followed, resource="pending pods")
         metrics.histogram(_WAIT)
         metrics.scrape(cls.METRICS, lambda: made)
         return made
@@ -209,14 +223,16 @@ class QueueController:
         """Start the queue's threads, which remove gates while this replica holds the Lease."""
         self.runner.start()
         self.pods.start()
-        self.election.start()
+        if self.owns_election:
+            self.election.start()
 
     def stop(self) -> None:
         """Stop removing scheduling gates, and give up the Lease for another replica."""
         self.runner.stop()
         self.ungater.stop()
         self.pods.stop()
-        self.election.stop()
+        if self.owns_election:
+            self.election.stop()
 
 
 def _tell(
