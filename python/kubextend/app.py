@@ -269,7 +269,7 @@ def _leader(
         return None
     pod = cluster.own_pod()
     name = cluster.LeaseName(lease.namespace or pod.namespace, lease.name)
-    return cluster.Leader.of(api, name, pod, pods, _LeadersWork(verbs))
+    return cluster.Leader(api, name, pod, pods, _LeadersWork(verbs))
 
 
 def _marker(

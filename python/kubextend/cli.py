@@ -531,9 +531,11 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
     ports = ClusterPorts(pods=cluster.list_pods(api, config.kept_parts)) if asks else NO_CLUSTER
     profiles = app.build_verbs(config, ports).profiles
     pods = cluster.list_pending_pods(api, config.kept_parts)
-    entries = queue_controller.queue_entries(config, profiles, pods, _set_aside(api))
+    namespaces = {pod.namespace for pod in pods if config.queue.gate in pod.scheduling_gates}
+    set_aside = _set_aside(api, namespaces)
+    entries = queue_controller.queue_entries(config, profiles, pods, set_aside)
     rows = [_queue_row(entry) for entry in entries]
-    if not any(config.queue.gate in pod.scheduling_gates for pod in pods):
+    if not namespaces:
         _print_line(_without_gate(config), err=True)
     if output == "json":
         click.echo(json.dumps(rows, indent=2))
@@ -545,12 +547,12 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
     _print_line(_lease_line(api, config))
 
 
-def _set_aside(api: "Cluster") -> Mapping[str, str]:
+def _set_aside(api: "Cluster", namespaces: Iterable[str]) -> Mapping[str, str]:
     """Return pod's UID -> why its gate cannot be removed; empty if the Events cannot be read."""
     from kubextend import cluster
 
     try:
-        return cluster.list_set_aside(api)
+        return cluster.list_set_aside(api, namespaces)
     except ClusterError as error:
         _print_line(f"note: cannot tell which pods are set aside: {error}", err=True)
         return {}

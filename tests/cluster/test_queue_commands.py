@@ -171,6 +171,8 @@ def test_a_pod_that_is_set_aside_is_named_with_its_reason(
 ) -> None:
     tell(filled, "me", "forged")
     assert "forged" not in shows().output
+    # Of the namespaces that have pods in the queue, and not of the whole cluster.
+    assert all("/namespaces/default/events" in path for path in filled.paths("event"))
     tell(filled, "kubextend", "the API refuses to remove its gate: request is too large")
     (row,) = (line for line in shows().output.splitlines() if "default/rich" in line)
     assert row.startswith("- ")

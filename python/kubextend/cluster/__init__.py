@@ -11,19 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kubextend.cluster.api_call import NAME, RefusedError, UnreachableError
-from kubextend.cluster.api_questions import (
-    Right,
-    api_time,
-    list_node_names,
-    missing_rights,
-    server_version,
-)
 from kubextend.cluster.binder import Binder
 from kubextend.cluster.conditions import Activator, WaitingPodMarker
 from kubextend.cluster.election import Election, LeaseName, lease_holder
 from kubextend.cluster.events import EventRecorder, list_set_aside
 from kubextend.cluster.informers import Informers
-from kubextend.cluster.installed_policies import list_admission
 from kubextend.cluster.leader import Leader, PodName
 from kubextend.cluster.nodes import follow_nodes
 from kubextend.cluster.pod_story import awaited, pod_events, read_manifest
@@ -35,6 +27,14 @@ from kubextend.cluster.pods import (
     list_pods,
 )
 from kubextend.cluster.port_forward import port_of_pod, ready_pods
+from kubextend.cluster.questions import (
+    Right,
+    api_time,
+    list_admission,
+    list_node_names,
+    missing_rights,
+    server_version,
+)
 from kubextend.cluster.ungater import Fate, Ungater, ungate
 from kubextend.cluster.watch import Reflector
 from kubextend.errors import ClusterError

@@ -76,8 +76,6 @@ class Call:
         body: a JSON object to send; None means no body.
         content_type: the content type of the request's body.
         accept: the content types that the response may have.
-        most_bytes: the most bytes of the response's body; a longer body is an error, and is not
-            read to its end. None means no limit.
         right: the right that the caller needs, such as ``get on pods``, for error messages.
     """
 
@@ -88,7 +86,6 @@ class Call:
     body: Mapping[str, object] | None = None
     content_type: str = "application/json"
     accept: str = "application/json"
-    most_bytes: int | None = None
     right: str = ""
 
     def __str__(self) -> str:
@@ -107,13 +104,6 @@ class NoCredentialsError(UnreachableError):
 
     def __init__(self, why: str) -> None:
         ClusterError.__init__(self, why)
-
-
-class TooLongError(ClusterError):
-    """The body of a response of the Kubernetes API is longer than the call's ``most_bytes``."""
-
-    def __init__(self, call: Call, most_bytes: int) -> None:
-        super().__init__(f"{call}: the answer is longer than {most_bytes} bytes")
 
 
 class RefusedError(ClusterError):

@@ -8,6 +8,7 @@ whether the pod is bound, the ``Binder`` reads the pod. Any number of threads ma
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kubextend.cluster.api_call import (
@@ -126,41 +127,48 @@ class Binder:
             pause_s = min(pause_s * 2, PAUSE_S)
 
 
+@dataclass(frozen=True, slots=True)
 class _Binding:
     """The Binding of one pod to one node.
 
     kube-apiserver merges its annotations into the pod's.
     Source: kubernetes v1.36 pkg/registry/core/pod/storage/storage.go assignPod
+
+    Raises: ClusterError: a name is none, or there is no UID.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        namespace: str,
-        name: str,
-        uid: str,
-        node: str,
-        annotations: Mapping[str, str],
-    ) -> None:
-        for what, text in (("namespace", namespace), ("pod", name), ("node", node)):
+    cluster: Cluster
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    annotations: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        for what, text in (("namespace", self.namespace), ("pod", self.name), ("node", self.node)):
             if not NAME.fullmatch(text):
                 message = f"cannot bind: {text!r} is no name of a {what}"
                 raise ClusterError(message)
-        if not uid:
-            message = f"cannot bind pod {namespace}/{name}: the request names no UID"
+        if not self.uid:
+            message = f"cannot bind pod {self.pod}: the request names no UID"
             raise ClusterError(message)
-        self._cluster = cluster
-        self.pod = f"{namespace}/{name}"
-        self._path = f"/api/v1/namespaces/{namespace}/pods/{name}"
-        self._uid = uid
-        self.node = node
-        metadata = {"namespace": namespace, "name": name, "uid": uid}
-        self._body: dict[str, object] = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": metadata | ({"annotations": dict(annotations)} if annotations else {}),
-            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-        }
+
+    @property
+    def pod(self) -> str:
+        """The namespace and name of the pod."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def _path(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
+
+    def _body(self) -> dict[str, object]:
+        metadata: dict[str, object] = {"namespace": self.namespace, "name": self.name}
+        metadata["uid"] = self.uid
+        if self.annotations:
+            metadata["annotations"] = dict(self.annotations)
+        target = {"apiVersion": "v1", "kind": "Node", "name": self.node}
+        return {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
 
     def settled(self, left_s: float) -> bool:
         """Post the pod's Binding once, and return whether the pod is on the node now.
@@ -174,31 +182,21 @@ class _Binding:
             UnreachableError: the API does not respond, so nobody knows whether the pod is bound.
         """
         call_s = min(CALL_S, left_s / 2)
-        path = f"{self._path}/binding"
+        call = Call("POST", f"{self._path}/binding", call_s, body=self._body(), right=RIGHT)
         try:
-            self._cluster.request(Call("POST", path, call_s, body=self._body, right=RIGHT))
+            self.cluster.request(call)
         except UnreachableError:
             return self._on_the_node(call_s)
         except RefusedError as error:
-            if error.status == CONFLICT:
-                return self._conflict(error, call_s)
+            # The pod is bound already, or its UID is another one.
+            if error.status == CONFLICT and self._on_the_node(call_s):
+                return True
             if error.status >= SERVER_ERROR:
                 return self._on_the_node(call_s, error)
             if error.passes:
                 raise
             raise self._final(error) from error
         return True
-
-    def _conflict(self, conflict: RefusedError, call_s: float) -> bool:
-        """Return True if the pod is on the Binding's node already; else raise a ClusterError.
-
-        The API answers a Binding with 409 if the pod is bound already, or if its UID is another
-        one. The ClusterError has the status and message of that answer, ``conflict``.
-        """
-        if self._on_the_node(call_s):
-            return True
-        message = f"cannot bind pod {self.pod} to {self.node}: {conflict.reason}"
-        raise ClusterError(message, CONFLICT) from conflict
 
     def _on_the_node(self, call_s: float, trouble: RefusedError | None = None) -> bool:
         """Read the pod; return True if it is on the Binding's node, False if it is on no node.
@@ -209,15 +207,15 @@ class _Binding:
         """
         call = Call("GET", self._path, call_s, right=RIGHT)
         try:
-            body = self._cluster.request(call)
+            body = self.cluster.request(call)
         except RefusedError as error:
             if error.passes:
                 raise
             raise self._final(error) from error
         pod = parsed_object(call, body)
         uid, node = pod.get("metadata", {}).get("uid"), pod.get("spec", {}).get("nodeName")
-        if uid != self._uid:
-            message = f"cannot bind pod {self.pod}: its UID is {uid}, not {self._uid}"
+        if uid != self.uid:
+            message = f"cannot bind pod {self.pod}: its UID is {uid}, not {self.uid}"
             raise ClusterError(message, CONFLICT)
         if node and node != self.node:
             message = f"pod {self.pod} is bound to node {node}, not to {self.node}"

@@ -18,7 +18,6 @@ import warnings
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
@@ -36,7 +35,6 @@ from kubextend.cluster.api_call import (
     Call,
     NoCredentialsError,
     RefusedError,
-    TooLongError,
     UnreachableError,
 )
 from kubextend.cluster.credentials import of_kubeconfig, of_service_account
@@ -147,18 +145,11 @@ class Cluster:
 
         Raises:
             RefusedError: the API answered with a status of 300 or more.
-            TooLongError: the body is longer than the call's ``most_bytes``.
             UnreachableError: no complete response came, or there are no credentials.
         """
         response = self._open(call)
         try:
-            # Joining a list of pieces would hold the whole body twice.
-            whole = BytesIO()
-            for piece in response.stream(READ_BYTES):
-                whole.write(piece)
-                if call.most_bytes is not None and whole.tell() > call.most_bytes:
-                    raise TooLongError(call, call.most_bytes)
-            return whole.getvalue()
+            return response.read()
         except BROKEN as error:
             raise UnreachableError(call, error) from error
         finally:
@@ -239,14 +230,14 @@ class Cluster:
 
 
 class Stream:
-    """The open response of one watch, read as batches of complete lines until the API ends it."""
+    """The open response of one watch, read line by line until the API ends it."""
 
     def __init__(self, response: BaseHTTPResponse, call: Call) -> None:
         self._response = response
         self._call = call
 
-    def batches(self) -> Iterator[list[bytes]]:
-        """Yield the complete lines of each read from the socket, without their line ends.
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines of the response as they come, without their ends; no empty ones.
 
         The method drops an incomplete line at the end of the response: the next watch brings that
         event again.
@@ -262,27 +253,20 @@ class Stream:
             held += len(data)
             if held > LINE_LIMIT_BYTES:
                 raise UnreachableError(self._call, f"a line of more than {LINE_LIMIT_BYTES} bytes")
-            if b"\n" not in data:
-                continue
-            lines = b"".join(parts).split(b"\n")
-            rest = lines.pop()
-            parts = [rest] if rest else []
-            held = len(rest)
-            yield lines
+            if b"\n" in data:
+                *lines, rest = b"".join(parts).split(b"\n")
+                parts, held = [rest], len(rest)
+                yield from filter(None, lines)
 
     def _reads(self) -> Iterator[bytes]:
-        response = self._response
         try:
-            if response.chunked:
-                yield from response.stream(READ_BYTES, decode_content=False)
-            else:
-                while data := response.read1(READ_BYTES, decode_content=False):
-                    yield data
+            while data := self._response.read1(READ_BYTES, decode_content=False):
+                yield data
         except BROKEN as error:
             raise UnreachableError(self._call, error) from error
 
     def shut(self) -> None:
-        """Shut the connection down from any thread, which ends a read that waits in ``batches``."""
+        """Shut the connection down from any thread, which ends a read that waits in ``lines``."""
         with suppress(ValueError, RuntimeError, OSError):
             self._response.shutdown()
 

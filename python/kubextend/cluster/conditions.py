@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 
 from kubextend.cluster.api_call import STRATEGIC_MERGE, Call, is_addressable
 from kubextend.cluster.events import waiting_on_permit
-from kubextend.cluster.outbox import Outbox, OutboxStats, TokenBucket, Write, writes_counted
+from kubextend.cluster.outbox import Outbox, Write, writes_counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-POD_INTERVAL_S: Final = 1.0
-"""Seconds between two patches of one pod. kube-scheduler's own backoff begins at one second, so
-more frequent patches have no effect."""
 HELD_S: Final = 2.0
 """Seconds for which a pod is held before it is marked: most groups are complete earlier."""
 CALL_S: Final = 5.0
@@ -54,43 +51,11 @@ class Condition(NamedTuple):
     message: str
 
 
-class _Conditions:
-    """An outbox of patches of the status of pods.
+class _Conditions(Outbox):
+    """An outbox of patches of the status of pods."""
 
-    Args:
-        cluster: the connection to the Kubernetes API.
-        clock: returns the present time in monotonic seconds.
-
-    Attributes:
-        rate: the highest mean number of patches a second.
-        burst: how many patches may be sent without a pause.
-        thread: the name of the thread.
-        trouble: the log line's words for failing patches.
-    """
-
-    rate: ClassVar[float]
-    burst: ClassVar[int]
-    thread: ClassVar[str]
-    trouble: ClassVar[str]
-
-    def __init__(self, cluster: Cluster, clock: Callable[[], float] = time.monotonic) -> None:
-        self._outbox = Outbox(
-            cluster,
-            TokenBucket(self.rate, self.burst, clock),
-            name=self.thread,
-            trouble=self.trouble,
-            interval_s=POD_INTERVAL_S,
-            clock=clock,
-        )
-
-    @property
-    def stats(self) -> OutboxStats:
-        """How many patches were sent, refused or dropped since the start."""
-        return self._outbox.stats
-
-    def stop(self) -> None:
-        """Stop sending patches, and drop the patches that are still queued."""
-        self._outbox.stop()
+    interval_s = 1.0
+    """kube-scheduler's own backoff begins at one second: more patches of a pod have no effect."""
 
     def _set(
         self, pod: Pod, condition: Callable[[], Condition | None], pause_s: float = 0.0
@@ -108,7 +73,7 @@ class _Conditions:
             return
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
         make = partial(_call, path, pod.uid, condition)
-        self._outbox.put(Write(pod.uid, pod.namespace, pod.name, make), pause_s)
+        self.put(Write(pod.uid, pod.namespace, pod.name, make), pause_s)
 
 
 def _call(path: str, uid: str, make: Callable[[], Condition | None]) -> Call | None:

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import orjson
 
 from kubextend.cluster.api_call import NAME, Call, UnreachableError
-from kubextend.cluster.outbox import Outbox, OutboxStats, TokenBucket, Write, writes_counted
+from kubextend.cluster.outbox import Outbox, Write, writes_counted
 from kubextend.framework.events import Regarding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from kubextend.cluster.client import Cluster
     from kubextend.core import Pod
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 
 CONTROLLER = "kubextend"
 
-RATE = 20.0
-BURST = 100
-"""How many Events may be sent without a pause; kube-scheduler writes an Event for each pod without
-any limit."""
 AGAIN_S = 50 * 60.0
 """Seconds before an Event of a pod is written again; the API deletes Events after an hour."""
 PLUGIN_AGAIN_S = 10 * 60.0
@@ -48,6 +44,7 @@ MOST_NOTE_BYTES = 1024
 MOST_NAME_CHARS = 253
 MOST_INSTANCE_CHARS = 128
 MOST_LISTED = 500
+MOST_NAMESPACES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,7 @@ def set_aside(why: str) -> Note:
     return Note("SetAside", "Releasing", "Warning", why)
 
 
-class EventRecorder:
+class EventRecorder(Outbox):
     """Writes Events at a limited rate.
 
     An Event of kubextend's own about a pod is written at most once in 50 minutes. A plugin's Event
@@ -91,22 +88,15 @@ class EventRecorder:
 
     METRICS: ClassVar = writes_counted("kubextend_held_pod_events", "Events about pods")
 
+    # kube-scheduler writes an Event for each pod without any limit.
+    rate, burst = 20.0, 100
+    thread, trouble = "kubextend-events", "pods cannot be told what they wait for"
+
     def __init__(self, cluster: Cluster, clock: Callable[[], float] = time.monotonic) -> None:
-        self._outbox = Outbox(
-            cluster,
-            TokenBucket(RATE, BURST, clock),
-            name="kubextend-events",
-            trouble="pods cannot be told what they wait for",
-            clock=clock,
-        )
-        self._clock = clock
+        super().__init__(cluster, clock)
+        self._now = clock
         self._lock = threading.Lock()
         self._told_at: OrderedDict[str, float] = OrderedDict()
-
-    @property
-    def stats(self) -> OutboxStats:
-        """How many Events were sent, refused or dropped since the start."""
-        return self._outbox.stats
 
     def waiting(self, pod: Pod, node_name: str, plugins: Sequence[str]) -> None:
         """Queue an Event on a pod that Permit plugins hold; the Event names the node and plugins.
@@ -144,10 +134,6 @@ class EventRecorder:
         note = Note(event.reason, event.action, event.type, event.note)
         self._write(key, event.regarding, note, PLUGIN_AGAIN_S)
 
-    def stop(self) -> None:
-        """Stop sending Events, and drop the Events that are still queued."""
-        self._outbox.stop()
-
     def _write_about(self, pod: Pod, key: str, note: Note) -> None:
         regarding = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
         self._write(key, regarding, note, AGAIN_S)
@@ -157,12 +143,12 @@ class EventRecorder:
         if not (regarding.uid and NAME.fullmatch(namespace) and NAME.fullmatch(name)):
             self.stats.dropped += 1
         elif self._is_news(key, again_s):
-            path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-            call = Call("POST", path, CALL_S, body=event(regarding, note, datetime.now(UTC)))
-            self._outbox.put(Write(key, namespace, name, lambda: call))
+            body = event(regarding, note, datetime.now(UTC))
+            call = Call("POST", _path(namespace), CALL_S, body=body)
+            self.put(Write(key, namespace, name, lambda: call))
 
     def _is_news(self, key: str, again_s: float) -> bool:
-        now = self._clock()
+        now = self._now()
         with self._lock:
             told_at = self._told_at.get(key)
             if told_at is not None and now - told_at < again_s:
@@ -174,22 +160,29 @@ class EventRecorder:
         return True
 
 
-def list_set_aside(cluster: Cluster) -> dict[str, str]:
+def list_set_aside(cluster: Cluster, namespaces: Iterable[str]) -> dict[str, str]:
     """List why scheduling gates of pods cannot be removed: UID of the pod -> reason. Blocks.
 
-    The reasons come from at most 500 Events that kubextend wrote.
+    The reasons come from at most 500 Events in each of the first 20 namespaces: kube-apiserver
+    keeps no Events in memory, so that a list of all in the cluster would read all of them in etcd.
 
     Raises: ClusterError: the Events could not be listed.
     """
-    path = "/apis/events.k8s.io/v1/events"
     query = {"fieldSelector": f"reason={set_aside('').reason}", "limit": str(MOST_LISTED)}
-    call = Call("GET", path, CALL_S, query)
-    try:
-        events = orjson.loads(cluster.request(call))["items"]
-        written = [event for event in events if event.get("reportingController") == CONTROLLER]
-        return {event["regarding"]["uid"]: str(event.get("note", "")) for event in written}
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise UnreachableError(call, "the answer is no list of Events") from error
+    found: dict[str, str] = {}
+    for namespace in sorted(namespaces)[:MOST_NAMESPACES]:
+        call = Call("GET", _path(namespace), CALL_S, query)
+        try:
+            for event in orjson.loads(cluster.request(call))["items"]:
+                if event.get("reportingController") == CONTROLLER:
+                    found[event["regarding"]["uid"]] = str(event.get("note", ""))
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            raise UnreachableError(call, "the answer is no list of Events") from error
+    return found
+
+
+def _path(namespace: str) -> str:
+    return f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
 
 
 def event(regarding: Regarding, note: Note, now: datetime) -> dict[str, Any]:
@@ -200,27 +193,20 @@ def event(regarding: Regarding, note: Note, now: datetime) -> dict[str, Any]:
         note: the content of the Event.
         now: the present time with its time zone; part of the Event's name, as in Kubernetes.
     """
-    reference = {
-        "apiVersion": regarding.api_version,
-        "kind": regarding.kind,
-        "namespace": regarding.namespace,
-        "name": regarding.name,
-        "uid": regarding.uid,
-    }
+    namespace, name = regarding.namespace or NO_NAMESPACE, regarding.name
     # A plugin may quote what no UTF-8 can encode, such as a lone surrogate.
-    said = note.text.encode(errors="backslashreplace")
+    said = note.text.encode(errors="backslashreplace")[:MOST_NOTE_BYTES]
+    reference = {"apiVersion": regarding.api_version, "kind": regarding.kind, "name": name}
+    reference |= {"namespace": regarding.namespace, "uid": regarding.uid}
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {
-            "namespace": regarding.namespace or NO_NAMESPACE,
-            "name": _name(regarding.name, now),
-        },
+        "metadata": {"namespace": namespace, "name": _name(name, now)},
         "eventTime": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "type": note.type,
         "reason": note.reason,
         "action": note.action,
-        "note": said[:MOST_NOTE_BYTES].decode(errors="ignore"),
+        "note": said.decode(errors="ignore"),
         "reportingController": CONTROLLER,
         "reportingInstance": f"{CONTROLLER}-{socket.gethostname()}"[:MOST_INSTANCE_CHARS],
         "regarding": {key: value for key, value in reference.items() if value},

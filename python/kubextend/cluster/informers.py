@@ -12,6 +12,7 @@ from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from kubextend.cluster.debounce import Debounce
 from kubextend.cluster.objects import ObjectStats, ObjectStore
 from kubextend.cluster.watch import Kind, Reflector
 from kubextend.errors import NotListedError, PluginError
@@ -19,7 +20,6 @@ from kubextend.framework.wrong_answer import wrong_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-    from typing import TypeAlias
 
     from kubextend.cluster.client import Cluster
     from kubextend.cluster.watch import Key
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     )
     from kubextend.metrics import Metrics
 
-    _Change: TypeAlias = tuple[KubeObject | None, KubeObject | None]
-
-JOIN_S: Final = 2.0
 POINT: Final = "Informer"
 """What the failure of an index function or a handler is counted under."""
 
@@ -82,12 +79,12 @@ class Informers:
         Args:
             names: names of resources; an unknown name counts as not listed.
         """
-        missing = []
-        for name in sorted(names):
-            followed = self._followed.get(name)
-            if followed is None or not followed.synced:
-                missing.append(name if followed is None else followed.why_not_synced())
-        return "; ".join(missing)
+        followed = ((name, self._followed.get(name)) for name in sorted(names))
+        return "; ".join(
+            name if each is None else each.why_not_synced()
+            for name, each in followed
+            if each is None or not each.synced
+        )
 
     def last_error(self) -> str | None:
         """Return the last error of each informer that is not synced; None: there is no error."""
@@ -101,7 +98,8 @@ class Informers:
 
         Returns: whether a handler was called.
         """
-        called = [followed.call_handlers() for followed in self]
+        handlers = [handler for each in self for handler in each.ready_handlers()]
+        called = [handler.call_all() for handler in handlers]
         return any(called)
 
     def start(self) -> None:
@@ -137,14 +135,12 @@ class _Followed:
         not_started: Callable[[], Collection[str]],
     ) -> None:
         self.resource = resource
-        selector = resource.field_selector
-        self.store = ObjectStore(str(resource), labels_only=bool(selector))
-        kind = Kind(
-            str(resource), resource.path, ObjectStore.keys, selector, metadata_only=bool(selector)
-        )
-        self._reflector = (
-            None if cluster is None else Reflector(cluster, self.store, on_change, kind=kind)
-        )
+        name, selector = str(resource), resource.field_selector
+        self.store = ObjectStore(name, labels_only=bool(selector))
+        self._reflector = None
+        if cluster is not None:
+            kind = Kind(name, resource.path, ObjectStore.keys, selector, bool(selector))
+            self._reflector = Reflector(cluster, self.store, on_change, kind=kind)
         self._on_failure = on_failure
         self._not_started = not_started
         self._lock = threading.Lock()
@@ -176,13 +172,7 @@ class _Followed:
         return f"{self.resource} are not listed yet"
 
     def failed(self, owner: Owner, what: str, error: Exception) -> None:
-        """Report that a plugin's function raised.
-
-        Args:
-            owner: the plugin.
-            what: names the function.
-            error: the exception.
-        """
+        """Report that a plugin's function, which ``what`` names, raised."""
         failure = PluginError.of(owner.plugin, POINT, error, f"{what} of {self.resource}: ")
         failure.profile = owner.profile
         self._on_failure(failure)
@@ -190,42 +180,28 @@ class _Followed:
     def add_handler(self, owner: Owner, function: OnChange) -> None:
         """Call a plugin's function for each object and each change, on a thread of its own."""
         with self._lock:
-            if (owner, function) in self._handlers:
-                # A start that failed is repeated.
-                return
-            failed = partial(self.failed, owner, "the handler of changes")
-            handler = _Handler(self.store, function, failed, f"kubextend-on-{self.resource}")
-            self._handlers[owner, function] = handler
+            # A start that failed is repeated.
+            if (owner, function) not in self._handlers:
+                failed = partial(self.failed, owner, "the handler of changes")
+                name = f"kubextend-on-{self.resource}"
+                self._handlers[owner, function] = _Handler(self.store, function, failed, name)
         self.start_handlers()
 
-    def call_handlers(self) -> bool:
-        """Call started plugins' handlers on this thread until they know each object's last state.
-
-        The function of a handler may add a handler.
-
-        Returns: whether a handler was called.
-        """
-        called = [handler.call_all() for handler in self._of_started_plugins()]
-        return any(called)
+    def ready_handlers(self) -> list[_Handler]:
+        """Return the handlers of plugins that have started."""
+        missing = self._not_started()
+        handlers = list(self._handlers.items())
+        return [handler for (owner, _), handler in handlers if owner.plugin not in missing]
 
     def start_handlers(self) -> None:
         """Start the threads of the handlers whose plugins have started."""
         with self._lock:
-            for handler in self._of_started_plugins() if self._started else ():
-                handler.start()
-
-    def _of_started_plugins(self) -> list[_Handler]:
-        missing = self._not_started()
-        return [
-            handler
-            for (owner, _), handler in list(self._handlers.items())
-            if owner.plugin not in missing
-        ]
+            for handler in self.ready_handlers() if self._started else ():
+                handler.thread.start()
 
     def start(self) -> None:
         """Start to list and watch, and to call handlers of started plugins."""
-        with self._lock:
-            self._started = True
+        self._started = True
         self.start_handlers()
         if self._reflector is not None:
             self._reflector.start()
@@ -236,9 +212,8 @@ class _Followed:
             self._reflector.stop()
         with self._lock:
             self._started = False
-            handlers = list(self._handlers.values())
-        for handler in handlers:
-            handler.stop()
+        for handler in self._handlers.values():
+            handler.thread.stop()
 
 
 class PluginInformer:
@@ -318,6 +293,9 @@ class _Handler:
         function: called with the object that the last call had, and with the object as it is now.
         failed: called with the exception if the function raises.
         name: the name of the thread.
+
+    Attributes:
+        thread: calls ``call_all`` soon after each change.
     """
 
     def __init__(
@@ -327,39 +305,25 @@ class _Handler:
         failed: Callable[[Exception], object],
         name: str,
     ) -> None:
+        self.thread = Debounce(self.call_all, name)
         self._store = store
         self._function = function
         self._failed = failed
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         # At most the keys that the store has and those that the function still has to forget.
         self._pending: OrderedDict[Key, None] = OrderedDict()
         self._known: dict[Key, KubeObject] = {}
-        self._stopped = False
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         store.listen(self._tell)
 
-    def start(self) -> None:
-        """Start the thread, if it has not been started."""
-        if self._thread.ident is None:
-            self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread; wait up to 2 s if the function is running."""
-        with self._changed:
-            self._stopped = True
-            self._changed.notify()
-        if self._thread.is_alive():
-            self._thread.join(JOIN_S)
-
     def _tell(self, keys: Iterable[Key]) -> None:
-        with self._changed:
+        with self._lock:
             for key in keys:
                 if key in self._known or self._store.get(key) is not None:
                     self._pending.setdefault(key)
                 else:
                     # The object came and went while the function was busy.
                     self._pending.pop(key, None)
-            self._changed.notify()
+        self.thread.notify()
 
     def call_all(self) -> bool:
         """Call the function on this thread until it knows the last state of each object.
@@ -367,43 +331,21 @@ class _Handler:
         Returns: whether the function was called.
         """
         called = False
-        while (change := self._taken()) is not None:
-            self._call(change)
+        while not self.thread.is_stopped:
+            # ``_tell`` decides by ``_known`` whether a deletion matters to the function.
+            with self._lock:
+                if not self._pending:
+                    break
+                key = self._pending.popitem(last=False)[0]
+                before, now = self._known.pop(key, None), self._store.get(key)
+                if now is not None:
+                    self._known[key] = now
+            if before is not now:
+                self._call(before, now)
             called = True
         return called
 
-    def _run(self) -> None:
-        while (change := self._awaited()) is not None:
-            self._call(change)
-
-    def _awaited(self) -> _Change | None:
-        """Wait for a change, and return it; None once the thread is to end."""
-        with self._changed:
-            while not (self._pending or self._stopped):
-                self._changed.wait()
-            return None if self._stopped else self._taken()
-
-    def _taken(self) -> _Change | None:
-        """Return the object that the function knows, and as it is now; None: nothing changed.
-
-        The lock is held until ``_known`` is right: ``_tell`` decides by it whether a deletion
-        matters to the function.
-        """
-        with self._changed:
-            if not self._pending:
-                return None
-            key = self._pending.popitem(last=False)[0]
-            before, now = self._known.get(key), self._store.get(key)
-            if now is None:
-                self._known.pop(key, None)
-            else:
-                self._known[key] = now
-            return before, now
-
-    def _call(self, change: _Change) -> None:
-        before, now = change
-        if before is now:
-            return
+    def _call(self, before: KubeObject | None, now: KubeObject | None) -> None:
         try:
             answer = self._function(before, now)
             if inspect.iscoroutine(answer):

@@ -11,7 +11,7 @@ import logging
 import threading
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from kubextend.cluster.api_call import (
     ONLY_METADATA,
@@ -102,13 +102,13 @@ class Leader:
 
     Args:
         cluster: the connection to the Kubernetes API.
-        election: the election, which this object starts and stops.
+        lease: the Lease whose holder leads.
         pod: the pod of this replica.
         pods: the watch of all pods; None: nobody counts pods.
         work: what the replica does while it leads.
 
     Attributes:
-        election: the election.
+        election: the election, which this object starts and stops.
     """
 
     METRICS: ClassVar[tuple[ScrapedGauge[Leader]]] = (
@@ -120,9 +120,9 @@ class Leader:
     )
 
     def __init__(
-        self, cluster: Cluster, election: Election, pod: PodName, pods: Watch | None, work: Work
+        self, cluster: Cluster, lease: LeaseName, pod: PodName, pods: Watch | None, work: Work
     ) -> None:
-        self.election = election
+        self.election = Election(cluster, lease, identity=f"{pod.name}_{uuid.uuid4()}")
         self._cluster = cluster
         self._pod = pod
         self._pods = pods
@@ -133,14 +133,6 @@ class Leader:
         self._look_now = threading.Event()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kubextend-leader", daemon=True)
-
-    @classmethod
-    def of(
-        cls, cluster: Cluster, lease: LeaseName, pod: PodName, pods: Watch | None, work: Work
-    ) -> Self:
-        """Make a Leader with an election of its own for a Lease, without calling the API."""
-        election = Election(cluster, lease, identity=f"{pod.name}_{uuid.uuid4()}")
-        return cls(cluster, election, pod, pods, work)
 
     @property
     def term(self) -> int:

@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict, deque
 from dataclasses import asdict, dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from kubextend.cluster.api_call import CONFLICT, NOT_FOUND, RefusedError, UnreachableError
 from kubextend.metrics import ScrapedCounter
@@ -46,12 +46,7 @@ class OutboxStats:
 
 
 def writes_counted(name: str, what: str) -> tuple[ScrapedCounter[OutboxStats]]:
-    """Return the metric family of an outbox's calls, by their result.
-
-    Args:
-        name: the name of the family.
-        what: what the calls write.
-    """
+    """Return the metric family ``name`` of an outbox's calls, which write ``what``, by result."""
     text = f"{what}: sent, gone (with their pod), failed, dropped (never tried)."
     return (ScrapedCounter(name, text, asdict, ("result",)),)
 
@@ -112,30 +107,29 @@ class Outbox:
 
     Args:
         cluster: the connection to the Kubernetes API.
-        bucket: limits the rate of all calls.
-        name: the name of the thread.
+        clock: returns the present time in monotonic seconds.
+
+    Attributes:
+        stats: how many calls were sent, refused or dropped since the start.
+        rate: the highest mean number of calls a second.
+        burst: how many calls may be sent without a pause.
+        interval_s: the least seconds between two calls of one key.
+        thread: the name of the thread.
         trouble: the log line's words for failing calls, such as "pods cannot be woken"; logged once
             until a call succeeds, and for dropped calls once until no call waits.
-        interval_s: the least seconds between two calls of one key.
-        clock: returns the present time in monotonic seconds.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        bucket: TokenBucket,
-        *,
-        name: str,
-        trouble: str,
-        interval_s: float = 0.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    rate: ClassVar[float]
+    burst: ClassVar[int]
+    interval_s: ClassVar[float] = 0.0
+    thread: ClassVar[str]
+    trouble: ClassVar[str]
+
+    def __init__(self, cluster: Cluster, clock: Callable[[], float] = time.monotonic) -> None:
         self.stats = OutboxStats()
         self._cluster = cluster
-        self._bucket = bucket
-        self._trouble = trouble
-        self._interval_s = interval_s
         self._clock = clock
+        self._bucket = TokenBucket(self.rate, self.burst, clock)
         self._changed = threading.Condition()
         self._keys: set[str] = set()
         self._later: list[tuple[float, int, Write]] = []
@@ -144,10 +138,8 @@ class Outbox:
         self._due: OrderedDict[str, deque[Write]] = OrderedDict()
         self._sent_at: dict[str, float] = {}
         self._order = count()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._stopped = False
-        self._failing = False
-        self._full = False
+        self._thread = threading.Thread(target=self._run, name=self.thread, daemon=True)
+        self._stopped = self._failing = self._full = False
 
     def put(self, write: Write, pause_s: float = 0.0) -> None:
         """Queue a call, unless a call with an equal key waits already. Never waits.
@@ -162,7 +154,7 @@ class Outbox:
             self._keys.add(write.key)
             now = self._clock()
             sent_at = self._sent_at.get(write.key, float("-inf"))
-            due_at = max(now + pause_s, sent_at + self._interval_s)
+            due_at = max(now + pause_s, sent_at + self.interval_s)
             heapq.heappush(self._later, (due_at, next(self._order), write))
             self._line_up(now)
             if len(self._keys) > MAX_WAITING:
@@ -196,13 +188,8 @@ class Outbox:
         self.stats.dropped += 1
         if not self._full:
             self._full = True
-            log.warning(
-                "%s: %d calls wait already; the first one dropped is about pod %s/%s",
-                self._trouble,
-                MAX_WAITING,
-                dropped.namespace,
-                dropped.pod_name,
-            )
+            said = "%s: %d calls wait already; the first one dropped is about pod %s/%s"
+            log.warning(said, self.trouble, MAX_WAITING, dropped.namespace, dropped.pod_name)
 
     def _run(self) -> None:
         while (write := self._next()) is not None:
@@ -214,7 +201,7 @@ class Outbox:
                 self._failed(write, error)
             except Exception:
                 self.stats.failed += 1
-                log.exception("%s: unexpected failure", self._trouble)
+                log.exception("%s: unexpected failure", self.trouble)
             else:
                 self.stats.sent += 1
                 self._failing = False
@@ -242,7 +229,7 @@ class Outbox:
         write = writes.popleft()
         self._keys.discard(write.key)
         if len(self._sent_at) > MAX_WAITING:
-            recent = now - self._interval_s
+            recent = now - self.interval_s
             self._sent_at = {key: at for key, at in self._sent_at.items() if at > recent}
         self._sent_at[write.key] = now
         return write
@@ -254,7 +241,7 @@ class Outbox:
             return
         if not self._failing:
             self._failing = True
-            log.warning("%s: %s", self._trouble, error)
+            log.warning("%s: %s", self.trouble, error)
         write.attempts += 1
         if (refused and not refused.passes) or write.attempts >= ATTEMPTS:
             self.stats.failed += 1

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
 
 CALL_S = 10.0
-MOST_BYTES = 8 * 1024 * 1024
 FORBIDDEN: Final = "403"
 # Source: websocket-client 1.9 WebSocketBadStatusException
 _STATUS: Final = re.compile(r"Handshake status (\d+) ([^-]*)")
@@ -43,7 +42,7 @@ def ready_pods(cluster: Cluster, namespace: str, service: str) -> list[str]:
             raise ClusterError(message)
     path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
     query = {"labelSelector": f"kubernetes.io/service-name={service}", "limit": "100"}
-    call = Call("GET", path, CALL_S, query, most_bytes=MOST_BYTES)
+    call = Call("GET", path, CALL_S, query)
     slices: list[dict[str, Any]] = parsed_object(call, cluster.request(call)).get("items") or []
     targets = [
         endpoint.get("targetRef") or {}

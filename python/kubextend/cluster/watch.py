@@ -366,8 +366,7 @@ class Reflector(Generic[_Store]):
                 self._stream = stream
                 if self._stopped.is_set():
                     stream.shut()
-            for lines in stream.batches():
-                yield from filter(None, lines)
+            yield from stream.lines()
         finally:
             with self._opening:
                 self._stream = None
