@@ -41,23 +41,10 @@ class Binder:
 
     Args:
         cluster: the connection to the Kubernetes API.
-        timeout_s: the most seconds for one call of ``bind``, with all its attempts.
-        clock: returns the present time in monotonic seconds.
-        sleep: waits for the given seconds between attempts.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        *,
-        timeout_s: float = TIMEOUT_S,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], object] = time.sleep,
-    ) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._timeout_s = timeout_s
-        self._clock = clock
-        self._sleep = sleep
 
     def bind(  # noqa: PLR0913  all but four by name
         self,
@@ -79,8 +66,7 @@ class Binder:
             name: name of the pod.
             uid: UID of the pod; another pod of the same name is never bound.
             node: name of the node.
-            timeout_s: the most seconds for this call, if less than the ``timeout_s`` given to the
-                constructor; None means the constructor's.
+            timeout_s: the most seconds for this call with all its attempts, if less than 20.
             annotations: what the Binding adds to the pod's annotations, in the same step.
             why_not: called right before each attempt; returns why the pod must not be bound to the
                 node, or "" if it may be.
@@ -90,8 +76,8 @@ class Binder:
                 says why.
         """
         binding = _Binding(self._cluster, namespace, name, uid, node, annotations)
-        limit_s = self._timeout_s if timeout_s is None else min(timeout_s, self._timeout_s)
-        self._post(binding, self._clock() + limit_s, why_not)
+        limit_s = TIMEOUT_S if timeout_s is None else min(timeout_s, TIMEOUT_S)
+        self._post(binding, time.monotonic() + limit_s, why_not)
 
     def _post(self, binding: _Binding, deadline: float, why_not: Callable[[], str]) -> None:
         """Post a Binding, and repeat until the pod is bound or cannot be bound, or time is up.
@@ -110,7 +96,7 @@ class Binder:
             if why := why_not():
                 raise ClusterError(why)
             # The process may have been paused since the last look at the clock.
-            if (left_s := deadline - self._clock()) <= 0:
+            if (left_s := deadline - time.monotonic()) <= 0:
                 raise ClusterError(in_time)
             try:
                 if binding.settled(left_s):
@@ -119,11 +105,11 @@ class Binder:
             except (RefusedError, UnreachableError) as error:
                 wait_s = _wait_s(error, pause_s)
                 failure = f"cannot bind pod {binding.pod} to {binding.node}: {error}"
-                if self._clock() + wait_s >= deadline:
+                if time.monotonic() + wait_s >= deadline:
                     raise ClusterError(failure, error.status) from error
-            if self._clock() + wait_s >= deadline:
+            if time.monotonic() + wait_s >= deadline:
                 raise ClusterError(failure)
-            self._sleep(wait_s)
+            time.sleep(wait_s)
             pause_s = min(pause_s * 2, PAUSE_S)
 
 

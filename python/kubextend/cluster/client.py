@@ -114,14 +114,10 @@ class Cluster:
 
     Args:
         load: reads the credentials.
-        clock: returns the present time in monotonic seconds.
     """
 
-    def __init__(
-        self, load: Callable[[], Access], *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, load: Callable[[], Access]) -> None:
         self._load = load
-        self._clock = clock
         self._lock = threading.Lock()
         self._renewal = threading.Thread()
         self._failures = 0
@@ -194,7 +190,7 @@ class Cluster:
         A thread of its own reads them: the exec plugin of a kubeconfig may hang.
         """
         with self._lock:
-            is_time = self._session is stale and self._clock() >= earliest
+            is_time = self._session is stale and time.monotonic() >= earliest
             if is_time and not self._renewal.is_alive():
                 name = "kubextend-credentials"
                 self._renewal = threading.Thread(target=self._renew, name=name, daemon=True)
@@ -221,8 +217,8 @@ class Cluster:
     def _pace(self, access: Access, *, is_better: bool) -> None:
         """Decide when the credentials are read again: ever later while no good ones come out."""
         self._failures = 0 if is_better and access.lasts_s > 0 else self._failures + 1
-        self._rest_until = self._clock() + PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
-        self._due_at = max(self._rest_until, self._clock() + access.lasts_s)
+        self._rest_until = time.monotonic() + PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
+        self._due_at = max(self._rest_until, time.monotonic() + access.lasts_s)
 
     def _give_token(self, configuration: Configuration) -> None:
         """Give the present token to a client that a plugin keeps; that client calls this."""

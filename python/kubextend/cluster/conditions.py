@@ -13,7 +13,6 @@ has one.
 from __future__ import annotations
 
 import logging
-import time
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
@@ -126,8 +125,8 @@ class WaitingPodMarker(_Conditions):
     rate, burst = 50.0, 100
     thread, trouble = "kubextend-held-pods", "held pods cannot be marked"
 
-    def __init__(self, cluster: Cluster, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(cluster, clock)
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
         self._marks: dict[str, Condition] = {}
 
     def hold(self, pod: Pod, node_name: str, plugins: Sequence[str]) -> None:

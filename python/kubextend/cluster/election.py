@@ -109,7 +109,6 @@ class Election:
         lease: the namespace and name of the Lease.
         on_change: called on the election's own thread when this replica begins or ceases to lead.
         identity: the name of this replica in the Lease; "" means the host name and a random UUID.
-        clock: returns the present time in monotonic seconds.
 
     Attributes:
         identity: the name of this replica in the Lease's ``holderIdentity``.
@@ -124,7 +123,6 @@ class Election:
         on_change: Callable[[], object] = lambda: None,
         *,
         identity: str = "",
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.identity = identity or f"{socket.gethostname()}_{uuid.uuid4()}"
         self.term = 0
@@ -132,7 +130,6 @@ class Election:
         self._cluster = cluster
         self._lease = lease
         self._told = [on_change]
-        self._clock = clock
         self._rng = random.Random()  # noqa: S311 - jitter
         self._lock = threading.Lock()
         self._state = State.FOLLOWER
@@ -147,7 +144,7 @@ class Election:
     @property
     def leads(self) -> bool:
         """Whether this replica holds the Lease now, having renewed it less than 10 s ago."""
-        return self._clock() < self._leads_until
+        return time.monotonic() < self._leads_until
 
     @property
     def state(self) -> State:
@@ -162,7 +159,7 @@ class Election:
 
     def left_s(self) -> float:
         """Return the seconds for which this replica still leads if no renewal succeeds."""
-        return max(0.0, self._leads_until - self._clock())
+        return max(0.0, self._leads_until - time.monotonic())
 
     def tell(self, on_change: Callable[[], object]) -> None:
         """Call a further function when this replica begins or ceases to lead."""
@@ -215,7 +212,7 @@ class Election:
         Raises: ClusterError: the Lease could not be read or written; ``leads`` stays true until
         10 s after the last success.
         """
-        began = self._clock()
+        began = time.monotonic()
         try:
             if self.leads and self._seen is not None:
                 self._won(self._write(self._seen, self.identity, LEASE_S), began)
@@ -232,7 +229,7 @@ class Election:
     def _read_and_take(self, began: float) -> None:
         lease = _read(self._cluster, self._lease)
         self._observe(lease)
-        if self._clock() < self._held_until:
+        if time.monotonic() < self._held_until:
             self._leads_until = float("-inf")
         else:
             self._won(self._write(lease, self.identity, LEASE_S), began)
@@ -254,7 +251,7 @@ class Election:
             # Whoever gives the Lease back writes a duration.
             by_hand = not (now.get("holderIdentity") or now.get("leaseDurationSeconds"))
             lasts_s = 0 if by_hand and self.leads else self._may_last_s(now)
-            self._held_until = self._clock() + lasts_s
+            self._held_until = time.monotonic() + lasts_s
         self._seen = lease
 
     def _may_last_s(self, spec: dict[str, Any]) -> int:
@@ -291,7 +288,7 @@ class Election:
     def _pause_s(self) -> float:
         """Return the seconds until the next attempt at the Lease; a leader renews in time."""
         if self.leads:
-            return max(0.0, min(RETRY_S, self._leads_until - self._clock()))
+            return max(0.0, min(RETRY_S, self._leads_until - time.monotonic()))
         return self._rng.uniform(LEAST_RETRY_S, RETRY_S)
 
     def _note(self, error: Exception) -> None:

@@ -23,7 +23,7 @@ from kubextend.cluster.outbox import Outbox, Write, writes_counted
 from kubextend.framework.events import Regarding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from kubextend.cluster.client import Cluster
     from kubextend.core import Pod
@@ -83,7 +83,6 @@ class EventRecorder(Outbox):
 
     Args:
         cluster: the connection to the Kubernetes API.
-        clock: returns the present time in monotonic seconds.
     """
 
     METRICS: ClassVar = writes_counted("kubextend_held_pod_events", "Events about pods")
@@ -92,9 +91,8 @@ class EventRecorder(Outbox):
     rate, burst = 20.0, 100
     thread, trouble = "kubextend-events", "pods cannot be told what they wait for"
 
-    def __init__(self, cluster: Cluster, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(cluster, clock)
-        self._now = clock
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
         self._lock = threading.Lock()
         self._told_at: OrderedDict[str, float] = OrderedDict()
 
@@ -148,7 +146,7 @@ class EventRecorder(Outbox):
             self.put(Write(key, namespace, name, lambda: call))
 
     def _is_news(self, key: str, again_s: float) -> bool:
-        now = self._now()
+        now = time.monotonic()
         with self._lock:
             told_at = self._told_at.get(key)
             if told_at is not None and now - told_at < again_s:

@@ -52,29 +52,20 @@ def writes_counted(name: str, what: str) -> tuple[ScrapedCounter[OutboxStats]]:
 
 
 class TokenBucket:
-    """A token bucket: gives ``rate`` tokens a second on average, up to ``burst`` without a pause.
+    """Lets ``rate`` calls a second pass on average, and up to ``burst`` without a pause."""
 
-    Args:
-        rate: tokens a second.
-        burst: the most tokens that the bucket holds; the bucket begins full.
-        clock: returns the present time in monotonic seconds.
-    """
-
-    def __init__(self, rate: float, burst: int, clock: Callable[[], float]) -> None:
-        self._rate = rate
-        self._burst = float(burst)
-        self._clock = clock
-        self._tokens = float(burst)
-        self._filled_at = clock()
+    def __init__(self, rate: float, burst: int) -> None:
+        self._pause_s = 1.0 / rate
+        self._burst_s = (burst - 1) / rate
+        self._next_at = float("-inf")
 
     def take(self) -> float:
-        """Take a token and return 0, or return the seconds until the bucket has a token."""
-        now = self._clock()
-        self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._rate)
-        self._filled_at = now
-        if self._tokens < 1.0:
-            return (1.0 - self._tokens) / self._rate
-        self._tokens -= 1.0
+        """Let a call pass and return 0, or return the seconds until one may pass."""
+        now = time.monotonic()
+        due_at = max(self._next_at, now - self._burst_s)
+        if due_at > now:
+            return due_at - now
+        self._next_at = due_at + self._pause_s
         return 0.0
 
 
@@ -107,7 +98,6 @@ class Outbox:
 
     Args:
         cluster: the connection to the Kubernetes API.
-        clock: returns the present time in monotonic seconds.
 
     Attributes:
         stats: how many calls were sent, refused or dropped since the start.
@@ -125,11 +115,10 @@ class Outbox:
     thread: ClassVar[str]
     trouble: ClassVar[str]
 
-    def __init__(self, cluster: Cluster, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self.stats = OutboxStats()
         self._cluster = cluster
-        self._clock = clock
-        self._bucket = TokenBucket(self.rate, self.burst, clock)
+        self._bucket = TokenBucket(self.rate, self.burst)
         self._changed = threading.Condition()
         self._keys: set[str] = set()
         self._later: list[tuple[float, int, Write]] = []
@@ -152,7 +141,7 @@ class Outbox:
             if write.key in self._keys:
                 return
             self._keys.add(write.key)
-            now = self._clock()
+            now = time.monotonic()
             sent_at = self._sent_at.get(write.key, float("-inf"))
             due_at = max(now + pause_s, sent_at + self.interval_s)
             heapq.heappush(self._later, (due_at, next(self._order), write))
@@ -210,7 +199,7 @@ class Outbox:
         """Wait for the next call that may be sent, and return it; None once stopped."""
         with self._changed:
             while not self._stopped:
-                self._line_up(now := self._clock())
+                self._line_up(now := time.monotonic())
                 while self._due and not next(iter(self._due.values())):
                     self._due.popitem(last=False)
                 if not self._due:

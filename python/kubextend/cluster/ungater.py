@@ -158,7 +158,7 @@ class Ungater:
         self._clock = pauses.clock
         # Each attempt after a refusal takes one token.
         refusals = at_once * (MOST_REFUSALS - 1)
-        self._refusals = TokenBucket(refusals / REFUSALS_FORGOTTEN_S, refusals, pauses.clock)
+        self._refusals = TokenBucket(refusals / REFUSALS_FORGOTTEN_S, refusals)
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._wait = pauses.wait or self._stopped.wait

@@ -142,6 +142,12 @@ class ReflectorStats:
     failures: int = 0
 
 
+def _counted(what: str, text: str) -> ScrapedCounter[Reflector[Any]]:
+    return ScrapedCounter(
+        f"kubextend_reflector_{what}", text, lambda each: getattr(each.stats, what)
+    )
+
+
 class _Trouble(Enum):
     """The sorts of failures; failures of one sort in a row are counted."""
 
@@ -162,7 +168,6 @@ class Reflector(Generic[_Store]):
             field that plugins read, once for many changes.
         kind: the objects to follow.
         listener: called on the reflector's thread for every list and every watch event.
-        clock: returns the present time in monotonic seconds.
     """
 
     stats: ReflectorStats
@@ -174,18 +179,10 @@ class Reflector(Generic[_Store]):
     """The error of the last failed list or watch; None if a watch has succeeded since then."""
     # Scraped with the label ``resource``.
     METRICS: ClassVar[tuple[ScrapedGauge[Reflector[Any]], ...]] = (
-        ScrapedCounter("kubextend_reflector_lists", "Lists begun.", lambda each: each.stats.lists),
-        ScrapedCounter(
-            "kubextend_reflector_watches", "Watches begun.", lambda each: each.stats.watches
-        ),
-        ScrapedCounter(
-            "kubextend_reflector_events", "Events taken in.", lambda each: each.stats.events
-        ),
-        ScrapedCounter(
-            "kubextend_reflector_failures",
-            "Lists and watches that failed.",
-            lambda each: each.stats.failures,
-        ),
+        _counted("lists", "Lists begun."),
+        _counted("watches", "Watches begun."),
+        _counted("events", "Events taken in."),
+        _counted("failures", "Lists and watches that failed."),
         ScrapedGauge(
             "kubextend_reflector_synced",
             "1 after the first list, unless the API no longer serves the objects.",
@@ -206,7 +203,6 @@ class Reflector(Generic[_Store]):
         *,
         kind: Kind,
         listener: Listener | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.stats = ReflectorStats()
         self.store = store
@@ -217,7 +213,6 @@ class Reflector(Generic[_Store]):
         self._kind = kind
         self._listeners = [listener or Listener()]
         self._changes = Debounce(on_change, f"kubextend-{kind.noun}-changes")
-        self._clock = clock
         self._stopped = threading.Event()
         self._rng = random.Random()  # noqa: S311 - jitter
         self._thread = threading.Thread(
@@ -238,7 +233,7 @@ class Reflector(Generic[_Store]):
         On a quiet, healthy cluster the age is at most about 50 s. The begin of a watch does not
         make the age 0.
         """
-        return None if self._contact_at is None else self._clock() - self._contact_at
+        return None if self._contact_at is None else time.monotonic() - self._contact_at
 
     def has_seen(self, version: int) -> bool:
         """Return whether the store shows every change of its kind up to a resourceVersion.
@@ -295,7 +290,7 @@ class Reflector(Generic[_Store]):
         listed = set[Key]()
         for line in self._lines(call):
             event = self._applied(line)
-            self._contact_at = self._clock()
+            self._contact_at = time.monotonic()
             if event.type == "BOOKMARK":
                 if _ALL_ARE_SENT in line:
                     self._listed(listed, event.resource_version)
@@ -337,7 +332,7 @@ class Reflector(Generic[_Store]):
         API ends them early.
         """
         self.stats.watches += 1
-        began = self._clock()
+        began = time.monotonic()
         seconds = str(self._rng.randint(*WATCH_S))
         query = _WATCH | {"resourceVersion": version, "timeoutSeconds": seconds}
         for line in self._lines(self._kind.call(WATCH_SILENCE_S, query)):
@@ -346,12 +341,12 @@ class Reflector(Generic[_Store]):
             self._version = event.resource_version or self._version
             self._brought_events = True
             self.stats.events += 1
-            self._contact_at = self._clock()
+            self._contact_at = time.monotonic()
             self._recovered()
             if event.changed:
                 self._changes.notify()
         self._recovered()
-        lasted = self._clock() - began
+        lasted = time.monotonic() - began
         if self._brought_events or lasted < WATCH_S[0]:
             self._trouble, self._row = _Trouble.NONE, 0
         elif self._count(_Trouble.SILENT) % IN_A_ROW == 0:
@@ -387,7 +382,7 @@ class Reflector(Generic[_Store]):
     def _recovered(self) -> None:
         self.last_error = None
         if self._lost_at is not None:
-            lost_s = self._clock() - self._lost_at
+            lost_s = time.monotonic() - self._lost_at
             log.info("%s are followed again after %.0f s", self._kind.noun, lost_s)
             self._lost_at = None
 
@@ -436,7 +431,7 @@ class Reflector(Generic[_Store]):
             said += f"; the API serves no {noun}: is its definition installed?"
         self.last_error = said
         if is_news and self._lost_at is None:
-            self._lost_at = self._clock()
+            self._lost_at = time.monotonic()
             kept = len(self.store)
             log.warning("%s cannot be followed, trying again: %s (%d kept)", noun, said, kept)
 
