@@ -16,7 +16,7 @@ import threading
 import time
 import warnings
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -225,12 +225,12 @@ class Cluster:
         configuration.api_key = self._usable().access.configuration.api_key
 
 
+@dataclass(frozen=True, slots=True)
 class Stream:
     """The open response of one watch, read line by line until the API ends it."""
 
-    def __init__(self, response: BaseHTTPResponse, call: Call) -> None:
-        self._response = response
-        self._call = call
+    response: BaseHTTPResponse
+    call: Call
 
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of the response as they come, without their ends; no empty ones.
@@ -248,7 +248,7 @@ class Stream:
             parts.append(data)
             held += len(data)
             if held > LINE_LIMIT_BYTES:
-                raise UnreachableError(self._call, f"a line of more than {LINE_LIMIT_BYTES} bytes")
+                raise UnreachableError(self.call, f"a line of more than {LINE_LIMIT_BYTES} bytes")
             if b"\n" in data:
                 *lines, rest = b"".join(parts).split(b"\n")
                 parts, held = [rest], len(rest)
@@ -256,20 +256,20 @@ class Stream:
 
     def _reads(self) -> Iterator[bytes]:
         try:
-            while data := self._response.read1(READ_BYTES, decode_content=False):
+            while data := self.response.read1(READ_BYTES, decode_content=False):
                 yield data
         except BROKEN as error:
-            raise UnreachableError(self._call, error) from error
+            raise UnreachableError(self.call, error) from error
 
     def shut(self) -> None:
         """Shut the connection down from any thread, which ends a read that waits in ``lines``."""
         with suppress(ValueError, RuntimeError, OSError):
-            self._response.shutdown()
+            self.response.shutdown()
 
     def close(self) -> None:
         """Close the connection. Only the thread that reads the stream may call this method."""
         with suppress(*BROKEN):
-            self._response.close()
+            self.response.close()
 
 
 class _Session:

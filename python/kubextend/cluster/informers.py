@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -216,22 +217,22 @@ class _Followed:
             handler.thread.stop()
 
 
+@dataclass(frozen=True, slots=True)
 class PluginInformer:
     """The informer of one resource for one plugin; implements ``framework.informer.Informer``.
 
-    Args:
+    Attributes:
         followed: the resource, shared by all plugins.
         owner: the plugin.
     """
 
-    def __init__(self, followed: _Followed, owner: Owner) -> None:
-        self._followed = followed
-        self._owner = owner
+    followed: _Followed
+    owner: Owner
 
     @property
     def synced(self) -> bool:
         """Whether the objects are listed, and the API serves the resource."""
-        return self._followed.synced
+        return self.followed.synced
 
     def get(self, namespace: str, name: str) -> KubeObject | None:
         """Return an object; None if the API has no such object.
@@ -258,8 +259,8 @@ class PluginInformer:
             name: the name of the index; an earlier index of this plugin and name is replaced.
             function: returns the values by which an object is found.
         """
-        failed = partial(self._followed.failed, self._owner, f"the index {name}")
-        self._followed.store.add_index((self._owner, name), function, failed)
+        failed = partial(self.followed.failed, self.owner, f"the index {name}")
+        self.followed.store.add_index((self.owner, name), function, failed)
 
     def by_index(self, name: str, value: Hashable) -> Sequence[KubeObject]:
         """Return the objects for which the function of an index returned a value.
@@ -268,7 +269,7 @@ class PluginInformer:
             KeyError: the plugin has added no index of this name.
             NotListedError: the objects are not listed yet.
         """
-        return self._listed().by_index((self._owner, name), value)
+        return self._listed().by_index((self.owner, name), value)
 
     def on_change(self, function: OnChange) -> None:
         """Call a function for each object that there is, and for each change from then on.
@@ -277,12 +278,12 @@ class PluginInformer:
             function: called with the object before and after the change, once the plugin's
                 ``start`` has ended.
         """
-        self._followed.add_handler(self._owner, function)
+        self.followed.add_handler(self.owner, function)
 
     def _listed(self) -> ObjectStore:
-        if not self._followed.synced:
-            raise NotListedError(self._followed.why_not_synced())
-        return self._followed.store
+        if not self.followed.synced:
+            raise NotListedError(self.followed.why_not_synced())
+        return self.followed.store
 
 
 class _Handler:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kubextend.cluster.watch import Kind, Listener, Reflector
@@ -48,20 +49,18 @@ def follow_nodes(
     return Reflector(cluster, store, on_change, kind=NODES, listener=listener)
 
 
+@dataclass(slots=True)
 class _Deletions(Listener):
     """Calls ``on_deleted`` for each node that the watch deletes, and ``on_listed`` after lists."""
 
-    def __init__(
-        self, on_deleted: Callable[[str], object], on_listed: Callable[[], object]
-    ) -> None:
-        self._on_deleted = on_deleted
-        self._on_listed = on_listed
+    on_deleted: Callable[[str], object]
+    on_listed: Callable[[], object]
 
     def swap(self, commit: Callable[[], object]) -> None:
         """Put a complete list of nodes into the store, and then tell the owner of this object."""
         commit()
         try:
-            self._on_listed()
+            self.on_listed()
         except Exception:
             log.exception("the callback for a list of nodes failed")
 
@@ -70,6 +69,6 @@ class _Deletions(Listener):
         if event.type != "DELETED":
             return
         try:
-            self._on_deleted(event.name)
+            self.on_deleted(event.name)
         except Exception:
             log.exception("the callback for the deletion of node %s failed", event.name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeGuard
 
 import orjson
@@ -80,19 +80,19 @@ class ObjectStats:
     bytes: int
 
 
+@dataclass(slots=True)
 class _Index:
     """The objects of a store by the values that a function returns for each.
 
-    Args:
+    Attributes:
         function: returns the values of an object.
         on_error: called with the exception if the function raises; the object is in no entry then.
     """
 
-    def __init__(self, function: IndexFunction, on_error: Callable[[Exception], object]) -> None:
-        self._function = function
-        self._on_error = on_error
-        self._values: dict[Key, dict[Hashable, None]] = {}
-        self._found: dict[Hashable, dict[Key, KubeObject]] = {}
+    function: IndexFunction
+    on_error: Callable[[Exception], object]
+    _values: dict[Key, dict[Hashable, None]] = field(default_factory=dict)
+    _found: dict[Hashable, dict[Key, KubeObject]] = field(default_factory=dict)
 
     def find(self, value: Hashable) -> Sequence[KubeObject]:
         """Return the objects for which the function returned a value. Any thread may call this."""
@@ -114,13 +114,13 @@ class _Index:
 
     def _values_of(self, found: KubeObject) -> dict[Hashable, None]:
         try:
-            values = self._function(found)
+            values = self.function(found)
             if isinstance(values, str):
                 message = f"an index function returned the str {values!r:.80}, not a list of values"
                 raise TypeError(message)  # noqa: TRY301  reported as any other
             return dict.fromkeys(values)
         except Exception as error:  # noqa: BLE001  a plugin's code; it must not end the watch
-            self._on_error(error)
+            self.on_error(error)
             return {}
 
 

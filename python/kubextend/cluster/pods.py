@@ -7,7 +7,7 @@ open, the next list shows that.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from kubextend import core
@@ -66,30 +66,24 @@ def follow_pods(
     return Reflector(cluster, store, on_change, kind=PODS, listener=fates)
 
 
+@dataclass(slots=True)
 class _Fates(Listener):
     """Reports which pods lists and watch events show to be deleted, and which on a node."""
 
-    def __init__(
-        self,
-        store: core.PodStore,
-        awaited: Callable[[], Iterable[str]],
-        on_deleted: Callable[[str], object],
-        on_bound: Callable[[str], object],
-    ) -> None:
-        self._store = store
-        self._awaited = awaited
-        self._on_deleted = on_deleted
-        self._on_bound = on_bound
-        self._awaited_before: set[str] = set()
-        self._assumed_before: set[str] = set()
+    store: core.PodStore
+    awaited: Callable[[], Iterable[str]]
+    on_deleted: Callable[[str], object]
+    on_bound: Callable[[str], object]
+    _awaited_before: set[str] = field(default_factory=set)
+    _assumed_before: set[str] = field(default_factory=set)
 
     def list_begins(self) -> None:
         """Record, before a list, the pods that ``awaited`` returns and the store's assumed pods.
 
         Each recorded pod that still exists will be in the list.
         """
-        self._awaited_before = set(self._awaited())
-        self._assumed_before = {pod.uid for pod, _ in self._store.assumed()}
+        self._awaited_before = set(self.awaited())
+        self._assumed_before = {pod.uid for pod, _ in self.store.assumed()}
 
     def swap(self, commit: Callable[[], object]) -> None:
         """Store a complete list, and report pods of ``awaited`` that are deleted or bound.
@@ -97,15 +91,15 @@ class _Fates(Listener):
         A pod that ``awaited`` returns only since the list began may be younger than the list, and
         so missing in the list: it is reported as deleted only if the store had it before.
         """
-        known = {uid for uid in self._awaited() if self._store.get(uid) is not None}
+        known = {uid for uid in self.awaited() if self.store.get(uid) is not None}
         commit()
         for uid in self._assumed_before:
             # The store may never have known the pod: it came, was bound, and went while no watch
             # was open.
-            if self._store.get(uid) is None:
-                self._store.forget(uid)
+            if self.store.get(uid) is None:
+                self.store.forget(uid)
         for uid in self._awaited_before | known:
-            self._tell(uid, self._store.get(uid))
+            self._tell(uid, self.store.get(uid))
 
     def applied(self, event: core.PodEvent) -> None:
         """Call ``on_deleted`` or ``on_bound`` if a watch event shows the pod deleted or bound."""
@@ -118,9 +112,9 @@ class _Fates(Listener):
         try:
             # A finalizer keeps a deleted pod, but the API no longer binds it.
             if pod is None or pod.deletion_timestamp is not None:
-                self._on_deleted(uid)
+                self.on_deleted(uid)
             elif pod.node_name:
-                self._on_bound(uid)
+                self.on_bound(uid)
         except Exception:
             log.exception("the callback for pod %s failed", uid)
 
@@ -154,29 +148,23 @@ def follow_pending_pods(
     return shared
 
 
+@dataclass(slots=True)
 class _Pending(Listener):
     """Passes lists and watch events of the pods that are on no node on to three callbacks."""
 
-    def __init__(
-        self,
-        store: core.PodStore,
-        on_list: Callable[[list[core.Pod]], object],
-        on_pod: Callable[[core.Pod], object],
-        on_gone: Callable[[str], object],
-    ) -> None:
-        self._store = store
-        self._on_list = on_list
-        self._on_pod = on_pod
-        self._on_gone = on_gone
-        # Most events of a watch of all pods are about pods on nodes.
-        self._told: set[str] = set()
+    store: core.PodStore
+    on_list: Callable[[list[core.Pod]], object]
+    on_pod: Callable[[core.Pod], object]
+    on_gone: Callable[[str], object]
+    # Most events of a watch of all pods are about pods on nodes.
+    _told: set[str] = field(default_factory=set)
 
     def swap(self, commit: Callable[[], object]) -> None:
         """Put a complete list of pods into the store, and call ``on_list``."""
         commit()
-        pods = [pod for pod in self._store.pods() if not pod.node_name]
+        pods = [pod for pod in self.store.pods() if not pod.node_name]
         self._told = {pod.uid for pod in pods}
-        self._on_list(pods)
+        self.on_list(pods)
 
     def applied(self, event: core.PodEvent) -> None:
         """Call ``on_pod`` with a pod that is on no node, and ``on_gone`` once it is no longer."""
@@ -184,10 +172,10 @@ class _Pending(Listener):
             return
         if event.type != "DELETED" and not event.pod.node_name:
             self._told.add(event.uid)
-            self._on_pod(event.pod)
+            self.on_pod(event.pod)
         elif event.uid in self._told:
             self._told.discard(event.uid)
-            self._on_gone(event.uid)
+            self.on_gone(event.uid)
 
 
 def list_pending_pods(cluster: Cluster, parts: KeptParts | None = None) -> list[core.Pod]:
