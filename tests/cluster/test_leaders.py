@@ -1,5 +1,6 @@
 """Two replicas on one API: who decides, from when on, and what the next leader knows."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.doors.kube_api import (
     running,
     write_kubeconfig,
 )
-from tests.doors.scripted_requests import refusing
+from tests.doors.scripted_requests import Request, lost_request, refusing
 
 from kubextend import core
 from kubextend.errors import ClusterError
@@ -221,6 +222,27 @@ def test_a_lead_that_was_lost_and_won_again_is_a_new_one(
     api.silent = False
     api.bookmark()
     clock.until(lambda: why(first, api) == "")
+
+
+def test_a_bind_is_given_up_though_its_leader_leads_again_a_moment_after_the_lapse(
+    api: ScriptedApi, first: Running, clock: SkippingTime
+) -> None:
+    held, asked = Held(), api.counts["lease"]
+    api.fail("bind", *[held] * 9)
+    errors = first.bind_beside(api.pods["one"], "n1")
+    clock.until(lambda: api.counts["bind"] and api.counts["lease"] > asked)
+    clock.settle()
+
+    def late(_: Request) -> bool:
+        """Let a renewal that was asked for in the old term be answered 10 ms after its end."""
+        time.sleep(2.01)
+        return False
+
+    api.fail("lease", lost_request, lost_request, lost_request, late)
+    clock.pass_s(10.2)
+    assert len(errors) == 1
+    assert errors[0]
+    held.go_on.set()
 
 
 def test_a_leader_that_resigns_lets_its_binds_end_and_then_gives_the_lease_back(
