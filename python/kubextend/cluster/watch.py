@@ -142,12 +142,6 @@ class ReflectorStats:
     failures: int = 0
 
 
-def _counted(what: str, text: str) -> ScrapedCounter[Reflector[Any]]:
-    return ScrapedCounter(
-        f"kubextend_reflector_{what}", text, lambda each: getattr(each.stats, what)
-    )
-
-
 class _Trouble(Enum):
     """The sorts of failures; failures of one sort in a row are counted."""
 
@@ -179,10 +173,18 @@ class Reflector(Generic[_Store]):
     """The error of the last failed list or watch; None if a watch has succeeded since then."""
     # Scraped with the label ``resource``.
     METRICS: ClassVar[tuple[ScrapedGauge[Reflector[Any]], ...]] = (
-        _counted("lists", "Lists begun."),
-        _counted("watches", "Watches begun."),
-        _counted("events", "Events taken in."),
-        _counted("failures", "Lists and watches that failed."),
+        ScrapedCounter("kubextend_reflector_lists", "Lists begun.", lambda each: each.stats.lists),
+        ScrapedCounter(
+            "kubextend_reflector_watches", "Watches begun.", lambda each: each.stats.watches
+        ),
+        ScrapedCounter(
+            "kubextend_reflector_events", "Events taken in.", lambda each: each.stats.events
+        ),
+        ScrapedCounter(
+            "kubextend_reflector_failures",
+            "Lists and watches that failed.",
+            lambda each: each.stats.failures,
+        ),
         ScrapedGauge(
             "kubextend_reflector_synced",
             "1 after the first list, unless the API no longer serves the objects.",
