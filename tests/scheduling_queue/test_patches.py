@@ -179,50 +179,25 @@ def test_a_replica_that_does_not_lead_waits_for_no_pod_longer_than_the_leader(
     assert follower.counts()["released"] == 0
 
 
-@BOTH
-def test_no_other_pod_waits_while_the_gate_of_a_large_pod_is_removed(strategy: Strategy) -> None:
-    queue = Queue(strategy)
-    queue.show(pod("huge", large=True), pod("a", second=1), pod("b", second=2))
-    assert queue.due() == ["huge", "a"]
-    assert queue.why("b") == "waits for default/a"
-    queue.patched("a")
-    queue.gone("a")
+def test_after_a_fault_of_the_api_no_pod_is_released_and_then_the_same_one_first() -> None:
+    queue = queue_of_three()
+    pauses = []
+    for _ in range(3):
+        assert queue.due() == ["a"]
+        queue.refused("a", "no answer", api_fails=True)
+        assert queue.why("a") == "no answer"
+        assert queue.due() == []
+        pauses.append(queue.next_look_s())
+        queue.clock.pass_s(pauses[-1] or 0)
+    # A pod that the API alone does not answer for holds up the others for seconds.
+    assert pauses == [1.0, 2.0, 2.0]
     assert queue.release() == ["b"]
     queue.gone("b")
-    # Once its gate is gone, the queue waits for it.
-    queue.patched("huge")
-    queue.show(pod("c", second=3))
-    assert queue.due() == []
-    queue.gone("huge")
+    assert queue.next_look_s() == 0.0
     assert queue.due() == ["c"]
-
-
-@pytest.mark.parametrize(
-    ("reasons", "holds"),
-    [
-        # Each futile hold halves the next one of the namespace, down to a second.
-        (["Unschedulable"] * 9, [60, 30, 15, 7.5, 3.75, 1.875, 1, 1, 1]),
-        # kube-scheduler is down: it says nothing of the pods.
-        ([""] * 3, [60, 60, 60]),
-    ],
-)
-def test_futile_holds_become_shorter(reasons: list[str], holds: list[float]) -> None:
-    queue = Queue(STRICT)
-    names = [f"p{number}" for number in range(len(reasons))]
-    queue.show(*(pod(name, second=number) for number, name in enumerate(names)))
-    found = []
-    for name, reason in zip(names, reasons, strict=True):
-        assert queue.release() == [name]
-        if reason:
-            queue.show(released(name, reason))
-        found.append(queue.next_look_s() or 0)
-        queue.clock.pass_s(found[-1])
-    assert found == holds
-    queue.show(pod("other", namespace="elsewhere"))
-    assert queue.release() == ["other"]
-    assert queue.next_look_s() == 60
-    queue.gone("other")
-    queue.clock.pass_s(601)
-    queue.show(pod("later"))
-    assert queue.release() == ["later"]
-    assert queue.next_look_s() == 60
+    queue.refused("c", "too many", retry_after_s=7.0, api_fails=True)
+    assert queue.next_look_s() == 2.0
+    queue.clock.pass_s(6.9)
+    assert queue.due() == []
+    queue.clock.pass_s(0.1)
+    assert queue.due() == ["a"]

@@ -33,7 +33,7 @@ from kubextend.cluster.pod_reflector import follow_pods
 from kubextend.cluster.pod_story import awaited, pod_events, read_manifest
 from kubextend.cluster.port_forward import port_of_pod, ready_pods
 from kubextend.cluster.reflector import Reflector
-from kubextend.cluster.ungater import Fate, Ungater, ungate
+from kubextend.cluster.ungater import Fate, Ungater, Ungating, ungate
 from kubextend.cluster.waiting_pod_marker import WaitingPodMarker
 from kubextend.errors import ClusterError
 
@@ -57,6 +57,7 @@ __all__ = [
     "RefusedError",
     "Right",
     "Ungater",
+    "Ungating",
     "UnreachableError",
     "WaitingPodMarker",
     "api_time",
