@@ -170,6 +170,26 @@ def test_a_replica_that_begins_to_lead_releases_at_once(
         assert api.released_pods() == [first]
 
 
+def test_a_patch_that_waits_for_others_is_not_sent_once_the_lease_is_lost(
+    api: ScriptedApi, queue: Queue, clock: SkippingTime
+) -> None:
+    held = Held()
+    api.fail("patch", *[held] * 8)
+    with queue(window=10, maxHold="1h") as replica:
+        clock.until(lambda: replica.metric("queue_leader") == 1)
+        api.fail("lease", *[lost_request] * 1000)
+        clock.pass_s(7)
+        gate_pods(api, 10)
+        clock.until(lambda: api.counts["patch"] == 8)
+        # A patch gets no answer for 5 s at most; the Lease is lost 10 s after it was renewed.
+        clock.pass_s(4)
+        assert replica.metric("queue_leader") == 0
+        held.go_on.set()
+        clock.settle()
+        assert api.counts["patch"] == 8
+        assert replica.metric("queue_pods", state="ready") == 2
+
+
 def test_readiness_waits_for_the_pods_and_not_for_the_lease(
     api: ScriptedApi, queue: Queue, clock: SkippingTime
 ) -> None:
