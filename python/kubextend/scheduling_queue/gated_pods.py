@@ -294,8 +294,8 @@ class SchedulingQueue:
     def _update_waiting(self, member: Member) -> None:
         """Process a change of a waiting pod, such as that somebody else removed its gate.
 
-        A change does not end the pause of a pod that is set aside: otherwise whoever may change a
-        pod could make the queue retry it without end.
+        A change does not end the pause of a pod that is set aside: otherwise a user who may
+        change a pod could make the queue retry it without end.
         """
         if self._has_gate(member.pod):
             if member.state is not State.SET_ASIDE:

@@ -65,7 +65,7 @@ class Window:
         self._turns.put_off(line)
 
     def enter(self, item: Item, stage: Stage) -> None:
-        """Give an item a place, or begin its time there anew when its first gate is gone."""
+        """Give an item a place, or begin its time there again when its first gate is gone."""
         now_s = self._clock()
         item.stage = stage
         item.leaves_s = now_s + self._settings.max_hold_s
