@@ -201,3 +201,8 @@ def test_after_a_fault_of_the_api_no_pod_is_released_and_then_the_same_one_first
     assert queue.due() == []
     queue.clock.pass_s(0.1)
     assert queue.due() == ["a"]
+    queue.refused("a", "too many", retry_after_s=1e9, api_fails=True)
+    queue.clock.pass_s(29.9)
+    assert queue.due() == []
+    queue.clock.pass_s(0.1)
+    assert queue.due() == ["a"]

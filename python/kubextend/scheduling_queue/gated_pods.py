@@ -15,16 +15,7 @@ from typing import Final
 
 from kubextend import core
 from kubextend.framework.plugin import QueuedPodInfo
-from kubextend.scheduling_queue.item import (
-    Item,
-    Line,
-    Member,
-    QueueEntry,
-    Stage,
-    State,
-    info_of,
-)
-from kubextend.scheduling_queue.lazy_heap import LazyHeap
+from kubextend.scheduling_queue.item import Item, Member, QueueEntry, Stage, State, info_of
 from kubextend.scheduling_queue.order import Order
 from kubextend.scheduling_queue.settings import Settings, Strategy
 from kubextend.scheduling_queue.window import Window
@@ -78,8 +69,6 @@ class SchedulingQueue:
         self._clock = clock
         self._leads = leads
         self._known: dict[str, Member] = {}
-        # Namespace and name of a pod group -> the group.
-        self._groups: dict[str, Item] = {}
         self._window = Window(settings, order, clock)
         # Until when no pod is released, because the API failed.
         self._stopped_until_s = -math.inf
@@ -115,13 +104,7 @@ class SchedulingQueue:
         self._move(member, State.PASSED)
         del self._known[uid]
         self._counts[State.PASSED] -= 1
-        item, line = member.item, member.item.line
-        item.pods -= 1
-        if item.pods == 0 and item.following is not None:
-            del self._groups[_group(member.pod)]
-        line.pods -= 1
-        if line.pods == 0:
-            del self._window.lines[line.name]
+        self._window.quit(member.item)
 
     def due(self) -> list[core.Pod]:
         """Return the pods to release now, in order.
@@ -258,18 +241,7 @@ class SchedulingQueue:
 
     def _meet(self, pod: core.Pod) -> None:
         """Add a pod that the queue sees for the first time."""
-        name = pod.namespace if self._settings.by_namespace else ""
-        line = self._window.lines.setdefault(name, Line(name))
-        group = _group(pod)
-        item = self._groups.get(group)
-        if item is None:
-            item = Item(f"pod group {group}" if group else f"{pod.namespace}/{pod.name}", line)
-            if group:
-                item.following = LazyHeap()
-                self._groups[group] = item
-        member = Member(info_of(pod), next(self._sequence), item)
-        item.pods += 1
-        line.pods += 1
+        member = Member(info_of(pod), next(self._sequence), self._window.join(pod))
         self._known[pod.uid] = member
         self._counts[State.PASSED] += 1
         if self._has_gate(pod):
@@ -413,11 +385,6 @@ class SchedulingQueue:
     def _in_states(self, *states: State) -> list[Member]:
         """Return all pods in one of these states, in order of arrival."""
         return [member for member in self._known.values() if member.state in states]
-
-
-def _group(pod: core.Pod) -> str:
-    """Return namespace and name of the pod's group, which never change; "" for a lone pod."""
-    return f"{pod.namespace}/{pod.scheduling_group}" if pod.scheduling_group else ""
 
 
 def _pause_s(times: int, longest_s: float) -> float:

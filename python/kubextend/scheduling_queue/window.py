@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from kubextend import core
 from kubextend.scheduling_queue.item import Alarm, Item, Line, Member, Stage, Ticket
 from kubextend.scheduling_queue.lazy_heap import LazyHeap
 from kubextend.scheduling_queue.order import Order
@@ -36,6 +37,7 @@ class Window:
         self._order = order
         self._clock = clock
         self._turns = Turns(settings.window, clock)
+        self._groups: dict[str, Item] = {}
         # All items with a place, in order of arrival; and those that keep all pods waiting.
         self._places: dict[Item, None] = {}
         self._fresh: dict[Item, None] = {}
@@ -43,10 +45,32 @@ class Window:
         self._slowed: dict[Line, None] = {}
         self._alarms: LazyHeap[Alarm] = LazyHeap()
 
-    @property
-    def lines(self) -> dict[str, Line]:
-        """The lines of all pods that the queue knows, by name: namespaces, or "" alone."""
-        return self._turns.lines
+    def join(self, pod: core.Pod) -> Item:
+        """Return the item that a new pod belongs to: its pod group, or a new item for it alone."""
+        name = pod.namespace if self._fair else ""
+        line = self._turns.lines.setdefault(name, Line(name))
+        line.pods += 1
+        if not pod.scheduling_group:
+            return Item(f"{pod.namespace}/{pod.name}", line, pods=1)
+        group = f"pod group {pod.namespace}/{pod.scheduling_group}"
+        item = self._groups.get(group)
+        if item is None:
+            item = self._groups[group] = Item(group, line, following=LazyHeap())
+        item.pods += 1
+        return item
+
+    def quit(self, item: Item) -> None:
+        """Forget a pod of an item; its namespace is forgotten with its last pod."""
+        line = item.line
+        item.pods -= 1
+        line.pods -= 1
+        # The outdated tickets of a heap would keep all of this until a garbage collection.
+        if item.following is not None and not item.pods:
+            del self._groups[item.name]
+            item.following = None
+        if not line.pods:
+            del self._turns.lines[line.name]
+            line.ready = LazyHeap()
 
     def push(self, member: Member) -> None:
         """Add a ready pod to its line, or to those that follow their pod group without a turn."""
