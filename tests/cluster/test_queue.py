@@ -268,8 +268,8 @@ def test_a_pod_that_cannot_be_patched_is_set_aside_and_the_others_pass(
         assert clock.now_s - began_s <= 17
         clock.settle()
         assert replica.metric("queue_pods", state="set_aside") == 1
-        # While the API does not answer, the first pod stays the first, for three patches.
-        refused = 3 if fault is lost_request else 1
+        # While the API does not answer, the first pod stays the first, for seven patches.
+        refused = 7 if fault is lost_request else 1
         assert replica.metric("queue_releases_total", result="refused") == refused
         assert bind_released(api, clock, 5) == others
         clock.pass_s(60)

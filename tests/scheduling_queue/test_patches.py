@@ -182,7 +182,7 @@ def test_a_replica_that_does_not_lead_waits_for_no_pod_longer_than_the_leader(
 def test_after_a_fault_of_the_api_no_pod_is_released_and_then_the_same_one_first() -> None:
     queue = queue_of_three()
     pauses = []
-    for _ in range(3):
+    for _ in range(7):
         assert queue.due() == ["a"]
         queue.refused("a", "no answer", api_fails=True)
         assert queue.why("a") == "no answer"
@@ -190,19 +190,34 @@ def test_after_a_fault_of_the_api_no_pod_is_released_and_then_the_same_one_first
         pauses.append(queue.next_look_s())
         queue.clock.pass_s(pauses[-1] or 0)
     # A pod that the API alone does not answer for holds up the others for seconds.
-    assert pauses == [1.0, 2.0, 2.0]
-    assert queue.release() == ["b"]
-    queue.gone("b")
-    assert queue.next_look_s() == 0.0
-    assert queue.due() == ["c"]
-    queue.refused("c", "too many", retry_after_s=7.0, api_fails=True)
-    assert queue.next_look_s() == 2.0
-    queue.clock.pass_s(6.9)
-    assert queue.due() == []
-    queue.clock.pass_s(0.1)
+    assert pauses == [1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
+    assert queue.drain() == ["b", "c"]
+    assert queue.next_look_s() == 62.0
+
+
+def test_the_api_says_how_long_no_pod_is_released_but_half_a_minute_at_most() -> None:
+    queue = queue_of_three()
+    for asked_s, pause_s in ((7.0, 7.0), (1e9, 30.0)):
+        assert queue.due() == ["a"]
+        queue.refused("a", "too many", asked_s, api_fails=True)
+        queue.clock.pass_s(pause_s - 0.1)
+        assert queue.due() == []
+        queue.clock.pass_s(0.1)
+
+
+def test_an_api_that_has_just_started_and_refuses_what_it_allows_later_changes_no_order() -> None:
+    queue = queue_of_three()
     assert queue.due() == ["a"]
-    queue.refused("a", "too many", retry_after_s=1e9, api_fails=True)
-    queue.clock.pass_s(29.9)
-    assert queue.due() == []
-    queue.clock.pass_s(0.1)
-    assert queue.due() == ["a"]
+    queue.refused("a", "no answer", api_fails=True)
+    queue.clock.pass_s(1.0)
+    for pause_s in (2.0, 2.0):
+        assert queue.due() == ["a"]
+        queue.refused("a", "forbidden")
+        assert queue.next_look_s() == pause_s
+        queue.clock.pass_s(pause_s)
+    assert queue.drain() == ["a", "b", "c"]
+    queue.show(pod("d"), pod("e", second=1))
+    queue.clock.pass_s(10.0)
+    assert queue.due() == ["d"]
+    queue.refused("d", "forbidden")
+    assert queue.due() == ["e"]

@@ -35,6 +35,12 @@ LONGEST_HELD_S: Final = 10.0
 LONGEST_ASIDE_S: Final = 300.0
 LONGEST_STOP_S: Final = 2.0
 """For how long the queue releases no pod after a fault of the API, unless the API asks for more."""
+MOST_STOPS: Final = 6
+"""For how many faults of the API in a row a pod stays the first, about 11 s. While the API is away,
+this replica stops being the leader after 10 s, so a failure that lasts longer is due to the pod."""
+STARTS_S: Final = 10.0
+"""For how many seconds after a fault of the API a refusal counts as a fault too: an API server that
+has just started forbids what it allows a second later."""
 MOST_ASKED_S: Final = 30.0
 """The longest pause that the API may ask for."""
 LONGEST_LOOK_S: Final = 1.0
@@ -70,8 +76,8 @@ class SchedulingQueue:
         self._leads = leads
         self._known: dict[str, Member] = {}
         self._window = Window(settings, order, clock)
-        # Until when no pod is released, because the API failed.
-        self._stopped_until_s = -math.inf
+        # Until when no pod is released, and a refusal may not be due to the pod: the API failed.
+        self._stopped_until_s = self._doubted_until_s = -math.inf
         self._counts = Counter[State]()
         self._sequence = count()
 
@@ -154,16 +160,20 @@ class SchedulingQueue:
             why: the reason, for people.
             retry_after_s: the least seconds of the pause.
             api_fails: whether other pods would fare no better: no pod is released for a second or
-                two, and then this pod is first again.
+                two, and then this pod is first again, unless it is the only one that fails.
         """
         member = self._in_state(uid, State.RELEASING, State.READY)
         if member is None:
             return
-        asked_s = min(retry_after_s, MOST_ASKED_S)
-        pause_s = max(_pause_s(member.refused_times, LONGEST_ASIDE_S), asked_s)
+        now_s, asked_s = self._clock(), min(retry_after_s, MOST_ASKED_S)
+        pause_s = _pause_s(member.refused_times, LONGEST_ASIDE_S)
         if api_fails:
-            self._stopped_until_s = self._clock() + min(pause_s, max(LONGEST_STOP_S, asked_s))
-        self._set_aside(member, why[:MOST_WHY_CHARS], pause_s)
+            self._doubted_until_s = now_s + STARTS_S
+        if now_s < self._doubted_until_s:
+            stop_s = max(min(pause_s, LONGEST_STOP_S), asked_s)
+            self._stopped_until_s = now_s + stop_s
+            pause_s = stop_s if member.refused_times < MOST_STOPS else pause_s
+        self._set_aside(member, why[:MOST_WHY_CHARS], max(pause_s, asked_s))
 
     def returned(self, uid: str) -> None:
         """Queue a pod again that ``due`` returned and whose gate nobody tried to remove."""
