@@ -25,8 +25,8 @@ from kubextend.metrics import Metrics, ScrapedGauge
 from kubextend.profile import PluginStarts, WaitingPods
 from kubextend.profile.stops import stop_async, stop_sync, stops_async
 from kubextend.profile.threads import THREADS
-from kubextend.queue import SchedulingQueue
 from kubextend.queue_controller import QueueController
+from kubextend.scheduling_queue import SchedulingQueue
 from kubextend.server import (
     Access,
     ApiThreads,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kubextend.framework.plugin import Plugin
     from kubextend.plugin_list import ListedPlugin
     from kubextend.profile import Profile, Profiles
-    from kubextend.queue import QueueEntry
+    from kubextend.scheduling_queue import QueueEntry
     from kubextend.verbs import Verbs
 
 __all__ = ["main"]
@@ -634,12 +634,13 @@ def ungate(
             _print_line(f"{pod.namespace}/{pod.name} has {', '.join(pod.scheduling_gates)}")
         click.echo(f"{len(pods)} pods have the gate {gate}")
         return
-    fates = cluster.ungate(api, gate, pods)
+    results = cluster.ungate(api, gate, pods)
     done = {cluster.Fate.RELEASED, cluster.Fate.GONE}
-    failed = [(pod, why) for pod, fate, why in fates if fate not in done]
-    for pod, why in failed:
-        _print_line(f"error: {pod.namespace}/{pod.name}: {why or 'no answer in time'}", err=True)
-    click.echo(f"removed the gate {gate} from {len(fates) - len(failed)} pods")
+    failed = [result for result in results if result.fate not in done]
+    for result in failed:
+        pod, why = result.pod, result.why or "no answer in time"
+        _print_line(f"error: {pod.namespace}/{pod.name}: {why}", err=True)
+    click.echo(f"removed the gate {gate} from {len(results) - len(failed)} pods")
     if failed:
         message = f"{len(failed)} pods still have the gate"
         raise click.ClickException(message)

@@ -4,6 +4,7 @@ The module ``app`` runs the queue beside the verbs; the command ``kubextend queu
 without running it.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,8 +16,7 @@ from kubextend.config import ExtenderConfiguration
 from kubextend.metrics import Family, HistogramFamily, Metrics, ScrapedGauge
 from kubextend.profile import Profile, Profiles
 from kubextend.profile.plugin_failures import PluginFailures
-from kubextend.queue import (
-    FairQueuing,
+from kubextend.scheduling_queue import (
     Order,
     PreEnqueue,
     QueueEntry,
@@ -34,9 +34,11 @@ __all__ = [
     "NAMESPACE_OUTSIDE_OF_A_POD",
     "QueueController",
     "lease_name",
+    "new_queue",
     "queue_entries",
-    "scheduling_queue",
 ]
+
+_LOGGER = logging.getLogger(__name__)
 
 _WAIT: Final = HistogramFamily(
     "kubextend_queue_wait_seconds",
@@ -45,7 +47,7 @@ _WAIT: Final = HistogramFamily(
 )
 _RELEASES: Final = Family(
     "kubextend_queue_releases",
-    "Pods whose gate was to be taken off, by what became of them: released, gone, refused.",
+    "Patches to take a pod's gate off, by what became of them: released, gone, refused.",
     ("result",),
 )
 _MOST_AT_ONCE: Final = 8
@@ -54,7 +56,7 @@ NAMESPACE_OUTSIDE_OF_A_POD: Final = "kube-system"
 """The namespace of the queue's Lease if neither the configuration nor a pod names one."""
 
 
-def scheduling_queue(
+def new_queue(
     config: ExtenderConfiguration,
     profiles: Mapping[str, Profile],
     failures: PluginFailures,
@@ -82,7 +84,7 @@ def scheduling_queue(
         strategy=Strategy(queue.strategy),
         window=queue.window,
         max_hold_s=queue.max_hold.seconds,
-        fair_queuing=FairQueuing(queue.fair_queuing),
+        by_namespace=queue.fair_queuing == "ByNamespace",
     )
     order = Order(sorting, failed)
     return SchedulingQueue(settings, order, pre_enqueue.why_held, time.monotonic, leads)
@@ -115,7 +117,7 @@ def queue_entries(
         pods: every pod that is on no node.
         set_aside: UID of a pod whose gate cannot be removed -> the reason.
     """
-    queue = scheduling_queue(config, profiles.by_scheduler_name, PluginFailures(Metrics()))
+    queue = new_queue(config, profiles.by_scheduler_name, PluginFailures(Metrics()))
     queue.replace(pods)
     for uid, why in set_aside.items():
         queue.refused(uid, why)
@@ -179,10 +181,11 @@ class QueueController:
             election: the election of the leader of the verbs; None: the queue has one of its own.
         """
 
-        def told(pod: core.Pod, fate: cluster.Fate, why: str) -> None:
-            _tell(runner, metrics, pod, fate, why)
-            if fate is cluster.Fate.REFUSED:
-                events.set_aside(pod, why)
+        def told(result: cluster.Ungating) -> None:
+            _tell(runner, metrics, result)
+            if result.why:
+                _log(result)
+                events.set_aside(result.pod, result.why)
 
         def woken() -> None:
             runner.wake()
@@ -198,7 +201,7 @@ class QueueController:
         )
         by_name = profiles.by_scheduler_name
         failures = PluginFailures(metrics)
-        queue = scheduling_queue(config, by_name, failures, lambda: elects.may_begin)
+        queue = new_queue(config, by_name, failures, lambda: elects.may_begin)
         runner = QueueRunner(queue, ungater.release, lambda: elects.may_begin)
         followed = cluster.follow_pending_pods(
             api,
@@ -235,21 +238,29 @@ class QueueController:
             self.election.stop()
 
 
-def _tell(
-    runner: QueueRunner, metrics: Metrics, pod: core.Pod, fate: cluster.Fate, why: str
-) -> None:
-    """Report the result of removing a scheduling gate to the queue, and count final results."""
-    if fate is cluster.Fate.RETURNED:
+def _tell(runner: QueueRunner, metrics: Metrics, result: cluster.Ungating) -> None:
+    """Report to the queue what became of a patch that removes a scheduling gate, and count it."""
+    pod, fate = result.pod, result.fate
+    if fate is cluster.Fate.UNSENT:
         runner.tell(SchedulingQueue.returned, pod.uid)
-        return
-    if fate is cluster.Fate.REFUSED_ONCE:
-        runner.tell(SchedulingQueue.refused_once, pod.uid)
-        return
-    metrics.counter(_RELEASES, fate.name.lower()).inc()
-    if fate is cluster.Fate.RELEASED:
+    elif fate is cluster.Fate.RELEASED:
+        metrics.counter(_RELEASES, "released").inc()
         metrics.histogram(_WAIT).observe(max(0.0, time.time() - info_of(pod).timestamp))
         runner.tell(SchedulingQueue.released, pod.uid)
     elif fate is cluster.Fate.GONE:
+        metrics.counter(_RELEASES, "gone").inc()
         runner.tell(SchedulingQueue.forget, pod.uid)
     else:
-        runner.tell(SchedulingQueue.refused, pod.uid, why)
+        metrics.counter(_RELEASES, "refused").inc()
+        api_fails = fate is cluster.Fate.UNANSWERED
+        refused = partial(SchedulingQueue.refused, api_fails=api_fails)
+        runner.tell(refused, pod.uid, result.why, result.retry_after_s)
+
+
+def _log(result: cluster.Ungating) -> None:
+    pod = result.pod
+    name, facts = f"{pod.namespace}/{pod.name}", {"pod": f"{pod.namespace}/{pod.name}"}
+    if pod.scheduling_group:
+        name += f" of pod group {pod.scheduling_group}"
+        facts["pod_group"] = f"{pod.namespace}/{pod.scheduling_group}"
+    _LOGGER.warning("pod %s is set aside: %s", name, result.why, extra=facts)

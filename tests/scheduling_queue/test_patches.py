@@ -179,50 +179,45 @@ def test_a_replica_that_does_not_lead_waits_for_no_pod_longer_than_the_leader(
     assert follower.counts()["released"] == 0
 
 
-@BOTH
-def test_no_other_pod_waits_while_the_gate_of_a_large_pod_is_removed(strategy: Strategy) -> None:
-    queue = Queue(strategy)
-    queue.show(pod("huge", large=True), pod("a", second=1), pod("b", second=2))
-    assert queue.due() == ["huge", "a"]
-    assert queue.why("b") == "waits for default/a"
-    queue.patched("a")
-    queue.gone("a")
-    assert queue.release() == ["b"]
-    queue.gone("b")
-    # Once its gate is gone, the queue waits for it.
-    queue.patched("huge")
-    queue.show(pod("c", second=3))
-    assert queue.due() == []
-    queue.gone("huge")
-    assert queue.due() == ["c"]
+def test_after_a_fault_of_the_api_no_pod_is_released_and_then_the_same_one_first() -> None:
+    queue = queue_of_three()
+    pauses = []
+    for _ in range(7):
+        assert queue.due() == ["a"]
+        queue.refused("a", "no answer", api_fails=True)
+        assert queue.why("a") == "no answer"
+        assert queue.due() == []
+        pauses.append(queue.next_look_s())
+        queue.clock.pass_s(pauses[-1] or 0)
+    # A pod that the API alone does not answer for holds up the others for seconds.
+    assert pauses == [1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
+    assert queue.drain() == ["b", "c"]
+    assert queue.next_look_s() == 62.0
 
 
-@pytest.mark.parametrize(
-    ("reasons", "holds"),
-    [
-        # Each futile hold halves the next one of the namespace, down to a second.
-        (["Unschedulable"] * 9, [60, 30, 15, 7.5, 3.75, 1.875, 1, 1, 1]),
-        # kube-scheduler is down: it says nothing of the pods.
-        ([""] * 3, [60, 60, 60]),
-    ],
-)
-def test_futile_holds_become_shorter(reasons: list[str], holds: list[float]) -> None:
-    queue = Queue(STRICT)
-    names = [f"p{number}" for number in range(len(reasons))]
-    queue.show(*(pod(name, second=number) for number, name in enumerate(names)))
-    found = []
-    for name, reason in zip(names, reasons, strict=True):
-        assert queue.release() == [name]
-        if reason:
-            queue.show(released(name, reason))
-        found.append(queue.next_look_s() or 0)
-        queue.clock.pass_s(found[-1])
-    assert found == holds
-    queue.show(pod("other", namespace="elsewhere"))
-    assert queue.release() == ["other"]
-    assert queue.next_look_s() == 60
-    queue.gone("other")
-    queue.clock.pass_s(601)
-    queue.show(pod("later"))
-    assert queue.release() == ["later"]
-    assert queue.next_look_s() == 60
+def test_the_api_says_how_long_no_pod_is_released_but_half_a_minute_at_most() -> None:
+    queue = queue_of_three()
+    for asked_s, pause_s in ((7.0, 7.0), (1e9, 30.0)):
+        assert queue.due() == ["a"]
+        queue.refused("a", "too many", asked_s, api_fails=True)
+        queue.clock.pass_s(pause_s - 0.1)
+        assert queue.due() == []
+        queue.clock.pass_s(0.1)
+
+
+def test_an_api_that_has_just_started_and_refuses_what_it_allows_later_changes_no_order() -> None:
+    queue = queue_of_three()
+    assert queue.due() == ["a"]
+    queue.refused("a", "no answer", api_fails=True)
+    queue.clock.pass_s(1.0)
+    for pause_s in (2.0, 2.0):
+        assert queue.due() == ["a"]
+        queue.refused("a", "forbidden")
+        assert queue.next_look_s() == pause_s
+        queue.clock.pass_s(pause_s)
+    assert queue.drain() == ["a", "b", "c"]
+    queue.show(pod("d"), pod("e", second=1))
+    queue.clock.pass_s(10.0)
+    assert queue.due() == ["d"]
+    queue.refused("d", "forbidden")
+    assert queue.due() == ["e"]

@@ -35,7 +35,7 @@ from kubextend.cluster.questions import (
     missing_rights,
     server_version,
 )
-from kubextend.cluster.ungater import Fate, Ungater, ungate
+from kubextend.cluster.ungater import Fate, Ungater, Ungating, ungate
 from kubextend.cluster.watch import Reflector
 from kubextend.errors import ClusterError
 
@@ -59,6 +59,7 @@ __all__ = [
     "RefusedError",
     "Right",
     "Ungater",
+    "Ungating",
     "UnreachableError",
     "WaitingPodMarker",
     "api_time",
