@@ -9,10 +9,13 @@ import orjson
 
 from answers import Check, check_full_answer, check_names_answer
 from kubextend import core
-from kubextend.framework.handle import ClusterPorts
+from kubextend.config import load
+from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.metrics import Metrics
-from kubextend.profile import Profiles
-from kubextend.verbs import Context, Memory, Verbs
+from kubextend.plugins import IN_TREE
+from kubextend.profile import PluginLimits, Profiles, WaitingPods
+from kubextend.verbs import Verbs
+from kubextend.verbs.context import Context, Memory
 from nodes import Cluster
 from pairing import Work, as_bytes
 
@@ -128,6 +131,7 @@ def memory(body: bytes, answer: bytes) -> Work:
 
 def verbs_over(profiles: Profiles, nodes: Watched) -> Verbs:
     """Make the verbs of some profiles, for requests with names of these nodes."""
-    metrics, cluster = Metrics(), ClusterPorts(nodes=nodes)
-    memory = Memory.of(cluster, metrics, look_again_s=5.0)
-    return Verbs(Context(profiles, memory, cluster, metrics=metrics))
+    config, cluster, metrics = load(None, known=IN_TREE), ClusterPorts(nodes=nodes), Metrics()
+    memory = Memory(config, cluster, metrics, PluginLimits(metrics=metrics), WaitingPods())
+    handle = Handle(memory.waiting_pods, cluster)
+    return Verbs(Context(config, profiles, memory, cluster, metrics), handle)

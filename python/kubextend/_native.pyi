@@ -363,8 +363,8 @@ class Mask:
         """Return how many bits of the mask are set."""
     def any(self) -> bool: ...
     def all(self) -> bool: ...
-    def indices(self) -> list[int]:
-        """Return the positions of the set bits, ascending."""
+    def indices(self, most: int | None = None) -> list[int]:
+        """Return the positions of the set bits, ascending; of more than ``most``, the first."""
     def pack(self) -> bytes:
         """Serialise the mask, 8 bits a byte; bit 0 is the lowest bit of the first byte."""
     @staticmethod
@@ -1311,12 +1311,6 @@ def checked_scores(scores: _Scores, minimum: int = 0, maximum: int = 100) -> mem
         TypeError: a score is not an integer, or the scores are bytes.
     """
 
-def narrowed(scores: Sequence[int] | _Int64Array) -> Sequence[int] | _Int64Array:
-    """Return an int64 memoryview as bytes, an eighth of its size, if each number is 0 to 255.
-
-    Numbers of any other type, and other numbers, are returned as they are.
-    """
-
 def weigh(
     parts: Sequence[tuple[_Scores, int]], scale: Literal["additive", "strict10"] = "additive"
 ) -> memoryview:
@@ -1329,4 +1323,10 @@ def weigh(
             an in-tree plugin. ``strict10`` scales the sum to 0 to 10.
 
     Raises: ValueError: the lists of scores have different lengths, or ``parts`` is empty.
+    """
+
+def highest(scores: _Scores, most: int) -> list[int]:
+    """Return the positions of the ``most`` highest scores, the highest first.
+
+    Of equal scores, the first comes first.
     """

@@ -6,17 +6,18 @@ import os
 import platform
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from starlette.applications import Starlette
 from starlette.routing import Route
 
 from kubextend import __version__, cluster, core
-from kubextend.config import ExtenderConfiguration, model
+from kubextend.config import Configuration, model
 from kubextend.decisions import DecisionReader, ServerFacts
 from kubextend.errors import ConfigError, Issue, KubextendError, PluginError
 from kubextend.framework.handle import MAX_POD_BYTES, NO_CLUSTER, ClusterPorts, InThread
@@ -27,31 +28,18 @@ from kubextend.profile.stops import stop_async, stop_sync, stops_async
 from kubextend.profile.threads import THREADS
 from kubextend.queue_controller import QueueController
 from kubextend.scheduling_queue import SchedulingQueue
-from kubextend.server import (
-    Access,
-    ApiThreads,
-    Application,
-    ClientTlsFiles,
-    Ending,
-    Health,
-    HealthCheck,
-    Limits,
-    Listener,
-    Service,
-    TlsFiles,
-    TokenFile,
-    application,
-    decision_routes,
-    health_application,
-    keep_freed_memory,
-    memory_limit_bytes,
-    page_routes,
-    waiting_pod_routes,
-)
+from kubextend.server.access import Access, TokenFile
+from kubextend.server.api_threads import ApiThreads
+from kubextend.server.application import application, health_application
+from kubextend.server.health import Health, HealthCheck
+from kubextend.server.memory import keep_freed_memory
+from kubextend.server.people import decision_routes, page_routes, waiting_pod_routes
+from kubextend.server.service import Listener, Service
+from kubextend.server.tls import TlsFiles, client_context
 from kubextend.verbs import Verbs
-from kubextend.verbs.build_verbs import build_verbs, memory_of, waiting_pods_of
+from kubextend.verbs.build_verbs import build_verbs, waiting_pods_of
+from kubextend.verbs.context import NODE_STORE
 from kubextend.verbs.filter_outside_request import looking_again
-from kubextend.verbs.kept_between_calls import NODE_STORE
 from kubextend.verbs.readiness import (
     INFORMERS_SYNCED,
     NODES_LISTED,
@@ -79,8 +67,8 @@ _LOGGER = logging.getLogger(__name__)
 # turn. At Python's 5 ms one busy thread brings their p99 to 28 ms, at this interval to 4 ms.
 _SWITCH_INTERVAL_S = 1e-4
 
-# Enough for kubelet, Prometheus and some people; the other descriptors are for the verbs.
-_MOST_PROBES = 64
+# Far more than the kubelet, Prometheus and some people need; the rest is for the verbs.
+_MOST_PROBES = 1024
 _PROBES_KEEP_ALIVE_S = 5
 
 
@@ -102,7 +90,7 @@ class _ClusterSide:
     @classmethod
     def of(
         cls,
-        config: ExtenderConfiguration,
+        config: Configuration,
         waiting_pods: WaitingPods,
         verbs: Callable[[], Verbs],
         failed: Callable[[PluginError], object],
@@ -255,7 +243,7 @@ class _LeadersWork:
 
 
 def _leader(
-    config: ExtenderConfiguration,
+    config: Configuration,
     api: "Cluster",
     pods: cluster.Reflector[core.PodStore] | None,
     verbs: Callable[[], Verbs],
@@ -273,7 +261,7 @@ def _leader(
 
 
 def _marker(
-    config: ExtenderConfiguration, api: "Cluster", waiting_pods: WaitingPods
+    config: Configuration, api: "Cluster", waiting_pods: WaitingPods
 ) -> cluster.WaitingPodMarker | None:
     """Make the part that marks held pods; None where no autoscaler counts them."""
     if not config.marks_held_pods:
@@ -325,7 +313,7 @@ class App:
         metrics: the content of ``/metrics``.
     """
 
-    asgi: Application
+    asgi: Starlette
     verbs: Verbs
     health: Health
     metrics: Metrics
@@ -403,7 +391,7 @@ class App:
             self._cluster.stop()
 
 
-def build(config: ExtenderConfiguration, ports: ClusterPorts | None = None) -> App:
+def build(config: Configuration, ports: ClusterPorts | None = None) -> App:
     """Build the server that a configuration describes, without starting it.
 
     Args:
@@ -433,10 +421,9 @@ def build(config: ExtenderConfiguration, ports: ClusterPorts | None = None) -> A
         ports = NO_CLUSTER if side is None else side.ports(workers.wait_for)
     else:
         ports = replace(ports, in_thread=workers.wait_for)
-    # No request counts memory that waits for the next one, so that it has a limit of its own.
-    pool = core.BodyPool(max_idle_bytes=config.server.max_in_flight_bytes // 2)
-    memory = replace(memory_of(config, ports, metrics, waiting_pods=waiting_pods), pool=pool)
-    verbs = build_verbs(config, ports, memory=memory, metrics=metrics, not_started=not_started)
+    verbs = build_verbs(
+        config, ports, metrics=metrics, waiting_pods=waiting_pods, not_started=not_started
+    )
     starts = PluginStarts(
         verbs.profiles.plugins,
         verbs.limits,
@@ -454,33 +441,28 @@ def build(config: ExtenderConfiguration, ports: ClusterPorts | None = None) -> A
 
     def let_go() -> None:
         waiting_pods.close("kubextend is shutting down")
-        memory.throttle.close()
+        verbs.throttle.close()
         if side is not None and side.leader is not None:
             side.leader.resign()
 
     health = Health(checks, alive, let_go)
     _tell(metrics, config, waiting_pods, workers, side)
     app: App
-
-    def running() -> AbstractAsyncContextManager[None]:
-        return app.running()
-
     asgi = application(
         verbs,
         health,
-        path=config.server.path,
-        limits=Limits(config.server.max_body_bytes, config.server.max_in_flight_bytes),
+        config.server,
         more_routes=[
             *_waiting_pod_routes(config, waiting_pods, metrics),
             *_decision_routes(config, verbs, queue, None if side is None else side.leader),
         ],
-        running=running,
+        running=lambda: app.running(),  # noqa: PLW0108  the application is made below
     )
     app = App(asgi, verbs, health, metrics, starts, workers, side, queue)
     return app
 
 
-_INFO: Final[tuple[ScrapedGauge[ExtenderConfiguration], ...]] = (
+_INFO: Final[tuple[ScrapedGauge[Configuration], ...]] = (
     ScrapedGauge(
         "kubextend_build_info",
         "1, with the versions of kubextend and of Python.",
@@ -498,7 +480,7 @@ _INFO: Final[tuple[ScrapedGauge[ExtenderConfiguration], ...]] = (
 
 def _tell(
     metrics: Metrics,
-    config: ExtenderConfiguration,
+    config: Configuration,
     waiting_pods: WaitingPods,
     workers: ApiThreads,
     side: _ClusterSide | None,
@@ -511,9 +493,7 @@ def _tell(
         side.tell(metrics)
 
 
-def _queue(
-    config: ExtenderConfiguration, verbs: Verbs, side: _ClusterSide
-) -> QueueController | None:
+def _queue(config: Configuration, verbs: Verbs, side: _ClusterSide) -> QueueController | None:
     """Return the queue, which hears of the pods that Permit holds; None: no profile has a queue."""
     if not config.queues:
         return None
@@ -544,7 +524,7 @@ async def _wake_due(verbs: Verbs) -> None:
             _LOGGER.exception("waking pods failed")
 
 
-def check(config: ExtenderConfiguration) -> None:
+def check(config: Configuration) -> None:
     """Check on this machine whether the function ``serve`` could start with a configuration.
 
     The check skips files that are not on this machine: the configuration's notes name them. The
@@ -566,14 +546,14 @@ def check(config: ExtenderConfiguration) -> None:
 
 
 def _made_at_start(
-    config: ExtenderConfiguration,
+    config: Configuration,
 ) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield paths of a configuration, each with a function that raises if ``serve`` would."""
     client = None if config.cluster is None else cluster.unconnected_client
     ports = ClusterPorts(kubernetes_client=client)
     yield "profiles", partial(build_verbs, config, ports)
     if (tls := _tls(config)) is not None and _are_here(*tls.paths):
-        yield "server.tls", tls.check
+        yield "server.tls", tls.not_after_s
     waiting_pods = config.server.waiting_pods
     if waiting_pods is not None and _are_here(waiting_pods.token_file):
         yield "server.waitingPods.tokenFile", partial(TokenFile, Path(str(waiting_pods.token_file)))
@@ -590,12 +570,12 @@ def _are_here(*files: str | Path | None) -> bool:
     return all(file is not None and os.access(file, os.R_OK) for file in files)
 
 
-def create_app(config: ExtenderConfiguration) -> Application:
+def create_app(config: Configuration) -> Starlette:
     """Build a configuration's ASGI application, for any server that runs ASGI's lifespan."""
     return build(config).asgi
 
 
-def serve(config: ExtenderConfiguration, announce: Callable[[str], None] | None = None) -> None:
+def serve(config: Configuration, announce: Callable[[str], None] | None = None) -> None:
     """Answer kube-scheduler's requests until SIGTERM or Ctrl-C.
 
     Args:
@@ -611,27 +591,27 @@ def serve(config: ExtenderConfiguration, announce: Callable[[str], None] | None 
     if app.verbs.run_python or config.queues:
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
     server = config.server
-    if warning := memory_warning(server.max_in_flight_bytes, memory_limit_bytes()):
-        _LOGGER.warning(warning)
     if warning := idle_warning(config):
         _LOGGER.warning(warning)
-    main = Listener(
-        app.asgi,
-        server.host,
-        server.port,
-        keep_alive_s=server.keep_alive_seconds,
-        tls=_tls(config),
-    )
-    probes = None
+    listeners = [
+        Listener(
+            app.asgi,
+            server.host,
+            server.port,
+            keep_alive_s=server.keep_alive_seconds,
+            tls=_tls(config),
+        )
+    ]
     if server.health_port is not None:
-        probe_app = health_application(app.health, app.metrics)
-        probes = Listener(
-            probe_app,
-            server.health_host or server.host,
-            server.health_port,
-            keep_alive_s=_PROBES_KEEP_ALIVE_S,
-            most_connections=_MOST_PROBES,
-            name="health port",
+        listeners.append(
+            Listener(
+                health_application(app.health, app.metrics),
+                server.health_host or server.host,
+                server.health_port,
+                keep_alive_s=_PROBES_KEEP_ALIVE_S,
+                most_connections=_MOST_PROBES,
+                name="health port",
+            )
         )
 
     def started(urls: list[str]) -> None:
@@ -640,18 +620,17 @@ def serve(config: ExtenderConfiguration, announce: Callable[[str], None] | None 
             _LOGGER.info("health and metrics are on %s", url, extra={"health_url": url})
 
     Service(
-        main,
+        listeners,
         app.health,
-        probes=probes,
-        announce=started,
-        metrics=app.metrics,
-        ending=Ending(
-            server.drain_delay.seconds, app.sends_away, app.verbs.bind.bindings_under_way
-        ),
+        started,
+        app.metrics,
+        drain_s=server.drain_delay.seconds,
+        sends_away=app.sends_away,
+        bindings_under_way=app.verbs.bind.bindings_under_way,
     ).run()
 
 
-def certificate_warnings(config: ExtenderConfiguration) -> Iterator[str]:
+def certificate_warnings(config: Configuration) -> Iterator[str]:
     """Yield why kube-scheduler and the server will refuse each other's certificates.
 
     The function reads only files that are on this machine.
@@ -668,7 +647,7 @@ def certificate_warnings(config: ExtenderConfiguration) -> Iterator[str]:
     if _are_here(given.ca_file):
         yield from _ca_warnings(server, Path(str(given.ca_file)))
     name = given.server_name or url.hostname or ""
-    if server is not None and (why := server.refusal_by_name(name)):
+    if server is not None and (why := server.refusal_by(client_context(server.cert_file), name)):
         yield (
             f"kube-scheduler will refuse the certificate {server.cert_file}: {why}. Put {name} "
             "into its subjectAltName, or set extender.tlsConfig.serverName to a name that is there"
@@ -677,52 +656,36 @@ def certificate_warnings(config: ExtenderConfiguration) -> Iterator[str]:
 
 def _client_warnings(server: TlsFiles | None, cert_file: Path, key_file: Path) -> Iterator[str]:
     try:
-        ClientTlsFiles(None, cert_file, key_file).context()
+        client = client_context(None, cert_file, key_file)
     except KubextendError as why:
         yield f"kube-scheduler cannot use extender.tlsConfig.certFile and keyFile: {why}"
         return
-    if server is not None and (refused := server.refusal_of(cert_file, key_file)):
+    if server is not None and (refused := server.refusal_of(client)):
         yield f"the server will refuse extender.tlsConfig.certFile, {cert_file}: {refused}"
 
 
 def _ca_warnings(server: TlsFiles | None, ca_file: Path) -> Iterator[str]:
     try:
-        ClientTlsFiles(ca_file).context()
+        client = client_context(ca_file)
     except KubextendError as why:
         yield f"kube-scheduler cannot use extender.tlsConfig.caFile: {why}"
         return
-    if server is not None and (refused := server.refusal_by_ca(ca_file)):
+    if server is not None and (refused := server.refusal_by(client)):
         yield (
             f"kube-scheduler will refuse the certificate {server.cert_file}: {refused}. "
             f"extender.tlsConfig.caFile, {ca_file}, has to hold the CA that signed the certificate"
         )
 
 
-def idle_warning(config: ExtenderConfiguration) -> str:
+def idle_warning(config: Configuration) -> str:
     """Return a warning if the configuration enables no plugin and so serves nothing, else ""."""
     if config.verbs or config.queues:
         return ""
     return "no profile enables a plugin, so kubextend answers 404 to every verb"
 
 
-def memory_warning(in_flight_bytes: int, limit_bytes: int | None) -> str:
-    """Return a warning if requests may hold over half of the memory limit, else an empty text.
-
-    Args:
-        in_flight_bytes: bytes that requests may hold.
-        limit_bytes: bytes of memory that the process may use; None: no limit.
-    """
-    if limit_bytes is None or in_flight_bytes <= limit_bytes // 2:
-        return ""
-    return (
-        f"server.maxInFlightBytes is {in_flight_bytes}, more than half of the {limit_bytes} bytes "
-        "of memory that this container may use: requests in flight can end it. Set it to at most "
-        f"{limit_bytes // 2}, or raise the container's limit"
-    )
-
-
 def _waiting_pod_routes(
-    config: ExtenderConfiguration, waiting_pods: WaitingPods, metrics: Metrics
+    config: Configuration, waiting_pods: WaitingPods, metrics: Metrics
 ) -> list[Route]:
     allowed = config.server.waiting_pods
     if allowed is None:
@@ -738,7 +701,7 @@ def _access(allowed: model.WaitingPods | model.Decisions, setting: str) -> Acces
 
 
 def _decision_routes(
-    config: ExtenderConfiguration,
+    config: Configuration,
     verbs: Verbs,
     queue: QueueController | None,
     leader: cluster.Leader | None,
@@ -780,7 +743,7 @@ def _unblock(verbs: Verbs, most_s: float, unblock: Callable[[], str]) -> str:
         return ""
 
 
-def _tls(config: ExtenderConfiguration) -> TlsFiles | None:
+def _tls(config: Configuration) -> TlsFiles | None:
     tls = config.server.tls
     if tls.cert_file is None or tls.key_file is None:
         return None

@@ -24,14 +24,14 @@ from kubextend.errors import ClusterError, ConfigError, Issue, KubextendError, W
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+    from kubextend.admission.rules import PodRules, RuleDecision
     from kubextend.cluster.client import Cluster
-    from kubextend.config import EnabledPlugin, ExtenderConfiguration, Queue
-    from kubextend.config.admission_rules import PodRules, RuleDecision
-    from kubextend.config.kube_versions import KubeVersion
+    from kubextend.config import Configuration, EnabledPlugin, Queue
     from kubextend.core import ExtenderArgs, NodeStore
     from kubextend.decisions.explanation import Explanation, Facts
     from kubextend.doctor import Finding
     from kubextend.framework.plugin import Plugin
+    from kubextend.kube_scheduler.versions import KubeVersion
     from kubextend.plugin_list import ListedPlugin
     from kubextend.profile import Profile, Profiles
     from kubextend.scheduling_queue import QueueEntry
@@ -55,8 +55,8 @@ _OTHER_KUBECONFIG = (
     "asked with cluster.kubeconfig of the configuration; --kubeconfig names another file"
 )
 _STILL_CHECKED = (
-    "note: checked as kube-scheduler {} does at its start; it alone can check its files, "
-    "certificates, addresses and feature gates, and checks node affinity in arguments of plugins"
+    "note: kube-scheduler checks more at its start: its own plugins and their arguments, the times "
+    "of its election, its files, certificates, addresses and feature gates"
 )
 _EMPTY_NODES = (
     "nodeCacheCapable is false: kube-scheduler 1.33 and later scores by resources as if every "
@@ -176,9 +176,8 @@ def serve(
 def check(*, file: Path, scheduler: Path | None, rbac: bool) -> None:
     """Show what FILE would run, or list everything that is wrong."""
     from kubextend import app, cluster
-    from kubextend.config.admission_rules import compile_rules
-    from kubextend.config.kube_versions import NEWEST
-    from kubextend.config.scheduler_comparison import scheduler_differences
+    from kubextend.admission.rules import compile_rules
+    from kubextend.kube_scheduler.compare import scheduler_differences
     from kubextend.rbac import roles
 
     whole = _load(file, runs_here=False)
@@ -204,7 +203,7 @@ def check(*, file: Path, scheduler: Path | None, rbac: bool) -> None:
         _print_line(f"note: {note}")
     if differences.issues:
         raise ConfigError(differences.issues)
-    click.echo(_STILL_CHECKED.format(NEWEST))
+    click.echo(_STILL_CHECKED)
     click.echo(f"{scheduler} fits: kube-scheduler calls kubextend as this configuration says")
 
 
@@ -230,7 +229,7 @@ def doctor(
     Exits with 1 if a check finds an error. Warnings do not count.
     """
     from kubextend import doctor as doctors
-    from kubextend.config.admission_rules import compile_rules
+    from kubextend.admission.rules import compile_rules
 
     config = _load(config_file, runs_here=False)
     version = _kube_version(kube_version)
@@ -274,12 +273,13 @@ def _finding_lines(finding: "Finding") -> Iterator[str]:
 @main.command(cls=_WithFile)
 @click.argument("file", type=click.Path(path_type=Path))
 def convert(*, file: Path) -> None:
-    """Print kubextend's configuration for the plugins of kubextend in kube-scheduler's FILE.
+    """Print kubextend's configuration for a file of kube-scheduler.
 
-    Lists what `kubextend check` would find wrong in it.
+    FILE is a KubeSchedulerConfiguration, a Policy, or a ConfigMap that holds one. Lists what
+    `kubextend check` would find wrong in the result.
     """
     from kubextend import app, config, discovery
-    from kubextend.config.convert import converted
+    from kubextend.kube_scheduler.convert import converted
 
     text = converted(config.read_document(*config.read_file(file)))
     click.echo(text, nl=False)
@@ -321,7 +321,7 @@ def scheduler_config(
     leader_elect: bool | None,
 ) -> None:
     """Write what kube-scheduler needs to call kubextend."""
-    from kubextend.config.scheduler import legacy_policy, scheduler_configuration
+    from kubextend.kube_scheduler.write import legacy_policy, scheduler_configuration
 
     version = _kube_version(kube_version)
     legacy = version is not None and version.reads_policy
@@ -342,7 +342,7 @@ def scheduler_config(
         click.echo(text, nl=False)
         return
     click.echo(legacy_policy(config), nl=False)
-    names = ", ".join(profile.scheduler_name for profile in config.resolved)
+    names = ", ".join(profile.scheduler_name for profile in config.profiles)
     message = (
         "note: a Policy has no profiles: give kube-scheduler's option --scheduler-name one of: "
         f"{names}"
@@ -365,8 +365,8 @@ def admission(
 
     With --diff, the exit code is 0 if the cluster has exactly these policies.
     """
-    from kubextend.config.admission_policies import admission_yaml
-    from kubextend.config.admission_rules import compile_rules
+    from kubextend.admission.policies import admission_yaml
+    from kubextend.admission.rules import compile_rules
 
     _need_policies(_kube_version(kube_version))
     config = _load(config_file, runs_here=False)
@@ -378,7 +378,7 @@ def admission(
 
 
 def _compare_admission(
-    config: "ExtenderConfiguration", rules: "Sequence[PodRules]", kubeconfig: str | None
+    config: "Configuration", rules: "Sequence[PodRules]", kubeconfig: str | None
 ) -> None:
     """Print where the admission policies of the cluster are not those of the configuration.
 
@@ -387,8 +387,8 @@ def _compare_admission(
         ClusterError: the policies could not be listed.
     """
     from kubextend import cluster
-    from kubextend.config.admission_diff import differences
-    from kubextend.config.admission_policies import LABEL, policies
+    from kubextend.admission.differences import differences
+    from kubextend.admission.policies import LABEL, policies
 
     settings = config.cluster
     named = kubeconfig or (settings.kubeconfig if settings else None)
@@ -407,9 +407,9 @@ def _with_admission() -> bool:
     return bool(click.get_current_context().meta.get(_WITH_ADMISSION))
 
 
-def _called(config: "ExtenderConfiguration") -> "ExtenderConfiguration":
+def _called(config: "Configuration") -> "Configuration":
     """Return the configuration, with --with-admission without the rules that are compiled."""
-    from kubextend.config.admission_rules import compile_rules
+    from kubextend.admission.rules import compile_rules
 
     return compile_rules(config).rest if _with_admission() else config
 
@@ -433,13 +433,18 @@ def _kube_version(text: str | None) -> "KubeVersion | None":
 
     Raises: UsageError: kubextend knows no such version.
     """
-    from kubextend.config.kube_versions import KubeVersion
+    from kubextend.kube_scheduler.versions import KubeVersion
 
+    if text is None:
+        return None
     try:
-        return None if text is None else KubeVersion.parse(text)
+        version = KubeVersion.parse(text)
     except ValueError as error:
         message = f"--kube-version: {error}"
         raise click.UsageError(message) from error
+    if version.note:
+        click.echo(f"note: {version.note}", err=True)
+    return version
 
 
 _nodes_option = click.option(
@@ -527,7 +532,7 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
         raise click.ClickException(message)
     api = cluster.connect(config.cluster.kubeconfig, config.cluster.context)
     # Plugins at preEnqueue may look at pods.
-    asks = config.needs_pods and any(profile.at("preEnqueue") for profile in config.resolved)
+    asks = config.needs_pods and any(profile.at("preEnqueue") for profile in config.profiles)
     ports = ClusterPorts(pods=cluster.list_pods(api, config.kept_parts)) if asks else NO_CLUSTER
     profiles = app.build_verbs(config, ports).profiles
     pods = cluster.list_pending_pods(api, config.kept_parts)
@@ -558,9 +563,9 @@ def _set_aside(api: "Cluster", namespaces: Iterable[str]) -> Mapping[str, str]:
         return {}
 
 
-def _without_gate(config: "ExtenderConfiguration") -> str:
+def _without_gate(config: "Configuration") -> str:
     """Return what to look at if no pending pod has the gate of the queue."""
-    names = [profile.scheduler_name for profile in config.resolved]
+    names = [profile.scheduler_name for profile in config.profiles]
     return (
         f"note: no pod has the gate {config.queue.gate}; if pods should wait, look at the policy "
         "that puts the gate on pods (deploy/queue/gate.yaml): it must list the scheduler names of "
@@ -568,7 +573,7 @@ def _without_gate(config: "ExtenderConfiguration") -> str:
     )
 
 
-def _lease_line(api: "Cluster", config: "ExtenderConfiguration") -> str:
+def _lease_line(api: "Cluster", config: "Configuration") -> str:
     from kubextend import cluster, queue_controller
 
     lease = queue_controller.lease_name(config)
@@ -732,8 +737,8 @@ def why(  # noqa: PLR0913  one for each option
     """
     from kubextend import cluster
     from kubextend import why as whys
+    from kubextend.admission.rules import compile_rules
     from kubextend.config import model
-    from kubextend.config.admission_rules import compile_rules
     from kubextend.decisions.explanation import Cause, explain
 
     if pod is None or capture is not None:
@@ -1003,7 +1008,7 @@ def _load(
     overrides: "Mapping[str, JsonValue] | None" = None,
     *,
     runs_here: bool = True,
-) -> "ExtenderConfiguration":
+) -> "Configuration":
     from kubextend import discovery
 
     return discovery.load(file, overrides=overrides, runs_here=runs_here)
@@ -1046,7 +1051,7 @@ def _read(file: Path) -> bytes:
         raise click.ClickException(message) from error
 
 
-def _summary(config: "ExtenderConfiguration") -> Iterator[str]:
+def _summary(config: "Configuration") -> Iterator[str]:
     extender = config.extender
     names = "names only, looked up among the watched nodes"
     nodes = names if extender.node_cache_capable else "whole nodes"
@@ -1061,7 +1066,7 @@ def _summary(config: "ExtenderConfiguration") -> Iterator[str]:
         yield "guard: resources, so kubextend lists all nodes and pods and binds each pod"
     if config.queues:
         yield f"queue: {_queue(config.queue)}"
-    for profile in config.resolved:
+    for profile in config.profiles:
         yield f"profile {profile.scheduler_name}:"
         if profile.state:
             yield f"  needs a leader: {', '.join(profile.state)}"
@@ -1083,14 +1088,14 @@ def _admission_summary(decisions: "Sequence[RuleDecision]") -> Iterator[str]:
             yield from (f"  {decision}" for decision in of_profile)
 
 
-def _cluster(config: "ExtenderConfiguration") -> str:
+def _cluster(config: "Configuration") -> str:
     if config.cluster is None:
         return "not used"
     source = config.cluster.kubeconfig or "the service account, else the default kubeconfig"
     return f"{source}, context {config.cluster.context}" if config.cluster.context else source
 
 
-def _answered_by(config: "ExtenderConfiguration") -> str:
+def _answered_by(config: "Configuration") -> str:
     lease = config.server.lease
     if lease is not None:
         namespace = lease.namespace or "of the pod"

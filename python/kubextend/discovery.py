@@ -49,7 +49,7 @@ def load(
     *,
     overrides: Mapping[str, JsonValue] | None = None,
     runs_here: bool = True,
-) -> config.ExtenderConfiguration:
+) -> config.Configuration:
     """Find all plugins, and load and check a configuration file that may name them.
 
     Args:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from kubextend import cluster, core
-from kubextend.config import ExtenderConfiguration
+from kubextend.config import Configuration
 from kubextend.metrics import Family, HistogramFamily, Metrics, ScrapedGauge
 from kubextend.profile import Profile, Profiles
 from kubextend.profile.plugin_failures import PluginFailures
@@ -57,7 +57,7 @@ NAMESPACE_OUTSIDE_OF_A_POD: Final = "kube-system"
 
 
 def new_queue(
-    config: ExtenderConfiguration,
+    config: Configuration,
     profiles: Mapping[str, Profile],
     failures: PluginFailures,
     leads: Callable[[], bool] = lambda: True,
@@ -90,7 +90,7 @@ def new_queue(
     return SchedulingQueue(settings, order, pre_enqueue.why_held, time.monotonic, leads)
 
 
-def lease_name(config: ExtenderConfiguration) -> cluster.LeaseName:
+def lease_name(config: Configuration) -> cluster.LeaseName:
     """Return namespace and name of the Lease whose holder may remove scheduling gates.
 
     Where a leader is elected, that replica removes them too.
@@ -101,7 +101,7 @@ def lease_name(config: ExtenderConfiguration) -> cluster.LeaseName:
 
 
 def queue_entries(
-    config: ExtenderConfiguration,
+    config: Configuration,
     profiles: Profiles,
     pods: Iterable[core.Pod],
     set_aside: Mapping[str, str],
@@ -160,7 +160,7 @@ class QueueController:
     @classmethod
     def of(  # noqa: PLR0913  all but five by name
         cls,
-        config: ExtenderConfiguration,
+        config: Configuration,
         profiles: Profiles,
         api: "Cluster",
         metrics: Metrics,

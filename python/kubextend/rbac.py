@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import yaml
 
 from kubextend.cluster import Right
-from kubextend.config import ExtenderConfiguration
+from kubextend.config import Configuration
 from kubextend.errors import KubextendError
 from kubextend.framework.informer import Resource
 
@@ -57,7 +57,7 @@ _QUEUE_LEASE: Final = """\
 """
 
 
-def needed_rights(config: ExtenderConfiguration, own_namespace: str) -> list[Right]:
+def needed_rights(config: Configuration, own_namespace: str) -> list[Right]:
     """Return each right without which kubextend does not do what a configuration says, once.
 
     Args:
@@ -70,7 +70,7 @@ def needed_rights(config: ExtenderConfiguration, own_namespace: str) -> list[Rig
     return list(dict.fromkeys(rights))
 
 
-def roles(config: ExtenderConfiguration, own_namespace: str | None = None) -> str:
+def roles(config: Configuration, own_namespace: str | None = None) -> str:
     """Return a YAML document for each role that kubextend needs with a configuration.
 
     Args:
@@ -100,7 +100,7 @@ def roles(config: ExtenderConfiguration, own_namespace: str | None = None) -> st
     return head + "---\n".join(documents)
 
 
-def _in_cluster(config: ExtenderConfiguration) -> Iterator[Right]:
+def _in_cluster(config: Configuration) -> Iterator[Right]:
     """Yield the rights that kubextend itself needs in the whole cluster."""
     yield from _ALWAYS
     if config.needs_pods or config.queues:
@@ -112,14 +112,14 @@ def _in_cluster(config: ExtenderConfiguration) -> Iterator[Right]:
         yield _GATE._replace(name=config.queue.gate)
 
 
-def _of_informers(config: ExtenderConfiguration) -> Iterator[Right]:
+def _of_informers(config: Configuration) -> Iterator[Right]:
     """Yield the rights to list and watch what the enabled plugins name in ``informers``."""
     for resource in map(Resource.of, config.informers):
         for verb in ("list", "watch"):
             yield Right(verb, resource.group, resource.plural)
 
 
-def _in_namespaces(config: ExtenderConfiguration, own_namespace: str) -> Iterator[Right]:
+def _in_namespaces(config: Configuration, own_namespace: str) -> Iterator[Right]:
     """Yield the rights to hold Leases, and to label the leader's pod, which is kubextend's own."""
     lease = config.server.lease or (config.queue.lease if config.queues else None)
     if lease is not None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 from kubextend import cluster, core
-from kubextend.config.admission_rules import Requirement, RuleDecision, requirements_of
+from kubextend.admission.rules import Requirement, RuleDecision, requirements_of
 from kubextend.decisions.captured_facts import wrong_field
 from kubextend.decisions.explanation import Explanation, Facts, explain
 from kubextend.errors import ClusterError, KubextendError

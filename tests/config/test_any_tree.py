@@ -35,7 +35,7 @@ _TREES = st.recursive(
     ),
     max_leaves=25,
 )
-_NAMES = [each.alias or "" for each in config.ExtenderConfiguration.model_fields.values()]
+_NAMES = [each.alias or "" for each in config.File.model_fields.values()]
 _SECTIONS = st.dictionaries(st.sampled_from(_NAMES), _TREES)
 
 

@@ -61,3 +61,11 @@ def test_convert_takes_over_the_plugins_of_kubextend_and_says_what_is_wrong(
     table = cases("config/convert.yaml")
     told = {name: said(converted(tmp_path, USERS | change)) for name, change in table.items()}
     golden("config/convert.txt", transcript(told).replace(f"{tmp_path}/", ""))
+
+
+def test_convert_says_of_each_part_of_a_policy_where_it_goes(
+    tmp_path: Path, golden: Golden
+) -> None:
+    table = cases("config/convert_policies.yaml")
+    told = {name: said(converted(tmp_path, tree)) for name, tree in table.items()}
+    golden("config/convert_policies.txt", transcript(told).replace(f"{tmp_path}/", ""))

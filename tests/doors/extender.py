@@ -18,7 +18,6 @@ from tests.doors.configurations import HEAD
 from tests.doors.wire_parts import Answer
 
 from kubextend import app, core
-from kubextend.app import memory_warning
 from kubextend.config import load, parse
 from kubextend.decisions.captured_facts import wrong_field
 from kubextend.discovery import known_plugins
@@ -26,7 +25,7 @@ from kubextend.framework.handle import ClusterPorts
 from kubextend.framework.status import Status
 from kubextend.profile import WaitingPod
 
-__all__ = ["Answer", "memory_warning", "skip", "until", "wrong_field"]
+__all__ = ["Answer", "skip", "until", "wrong_field"]
 
 PATIENT_S = 60.0
 """The seconds to wait for what has to happen, however busy the machine is."""
@@ -336,6 +335,10 @@ class Call:
             self._messages.put_nowait({"type": "http.request", "body": b"", "more_body": False})
         called: Any = asgi(scope, self._messages.get, self._keep)
         self._task = (loop or asyncio.get_running_loop()).create_task(called)
+
+    def send(self, rest: bytes) -> None:
+        """Send the rest of a body whose ``Content-Length`` was more than came with the head."""
+        self._messages.put_nowait({"type": "http.request", "body": rest, "more_body": False})
 
     def leave(self) -> None:
         """Tell the application that the client is gone."""

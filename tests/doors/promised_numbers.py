@@ -8,16 +8,14 @@ from kubextend.verbs import answer_in_time, unplaced_pods
 
 def sentences_about_failures() -> list[str]:
     """Return the sentences of docs/failures.md that the numbers of the code make."""
-    hang, retry = answer_in_time._SHARE, answer_in_time._FIRST_TRY_SHARE
+    hang = answer_in_time._SHARE
     extender = load(None, known=IN_TREE).extender
     timeout = str(extender.http_timeout).replace("s", " s")
-    hold_s, longest_s = unplaced_pods._PERMIT_HOLD_S, unplaced_pods._LONGEST_PERMIT_HOLD_S
+    hold_s = unplaced_pods.HOLD_S
     sentences = [
-        f"| after {retry * 100:g} % | prioritize",
-        f"| after {hang * 100:g} % | kubextend answers",
+        f"After {hang * 100:g} % of the timeout, kubextend answers",
         f"while it is open, {breaker.OPEN_S:g} s",
         f"kubextend does so for {hold_s:g} s",
-        f"up to {longest_s / 60:g} minutes",
         f"`extender.httpTimeout`, by default {timeout};",
         {2: "If two abandoned threads of one plugin"}[breaker.MOST_STUCK_THREADS],
     ]

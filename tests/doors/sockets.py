@@ -19,20 +19,25 @@ import subprocess
 import sys
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import uvicorn
 from tests.doors.extender import PATIENT_S, Answer, Extender, profile, sections_of, until
 from uvicorn.server import ServerState
 
-from kubextend.server import Deadlines, Ending, Listener, Service, TlsFiles
-from kubextend.server.connection.http_connection import ConnectionSettings, HttpConnection
+from kubextend.server import connection, request_body
+from kubextend.server.connection import Connection as ServerConnection
+from kubextend.server.connection import ConnectionSettings
+from kubextend.server.service import Listener, Service
+from kubextend.server.tls import TlsFiles
 
 SERVE = [sys.executable, "-c", "from kubextend.cli import main; main()", "serve"]
 KEEP_ALIVE_S = 120
+# What uvloop reads at once.
+READ_BYTES = 256 * 1024
 
 
 # Servers.
@@ -58,34 +63,47 @@ def serve(
 
     Args:
         extender: what is served, with the certificates of its configuration.
-        deadline_s: how long a client may take to send a head or a body, or to read an answer;
-            None: as long as in production.
+        deadline_s: how long a client may take to send a head or a body, or to read an answer, of
+            all servers of this process; None: as long as in production.
         sends_away: whether each answer is to end its connection.
         listening: fields of ``Listener``.
     """
-    if deadline_s is not None:
-        listening["deadlines"] = Deadlines(deadline_s, deadline_s, deadline_s)
     server = extender.config.server
     if server.tls.cert_file is not None:
         files = (server.tls.cert_file, server.tls.key_file, server.tls.client_ca_file)
         listening["tls"] = TlsFiles(*(each and Path(each) for each in files))
     announced: queue.Queue[str] = queue.Queue()
     service = Service(
-        Listener(extender.asgi, "127.0.0.1", 0, **listening),
+        [Listener(extender.asgi, "127.0.0.1", 0, **listening)],
         extender.app.health,
-        announce=lambda urls: announced.put(urls[0]),
-        metrics=extender.app.metrics,
-        ending=Ending(sends_away=sends_away),
+        lambda urls: announced.put(urls[0]),
+        extender.app.metrics,
+        sends_away=sends_away,
     )
     thread = threading.Thread(target=service.run)
     thread.start()
     try:
-        yield Served(announced.get(timeout=PATIENT_S), service.stop)
+        with _deadlines(deadline_s):
+            yield Served(announced.get(timeout=PATIENT_S), service.stop)
     finally:
         service.stop()
         service.stop()
         thread.join(timeout=PATIENT_S)
         assert not thread.is_alive()
+
+
+@contextlib.contextmanager
+def _deadlines(seconds: float | None) -> Iterator[None]:
+    """Give clients so many seconds; None: as many as in production."""
+    names = [(connection, "_HEAD_S"), (connection, "_READ_S"), (request_body, "_BODY_S")]
+    before = [getattr(module, name) for module, name in names]
+    for module, name in names if seconds is not None else ():
+        setattr(module, name, seconds)
+    try:
+        yield
+    finally:
+        for (module, name), value in zip(names, before, strict=True):
+            setattr(module, name, value)
 
 
 # Clients of servers.
@@ -275,26 +293,29 @@ class Line(asyncio.Transport):
         self.received = b""
         self.closed = False
         self._reads = reads
-        self._unread = self._unsent = b""
+        self._unread, self._unsent = b"", memoryview(b"")
         self._closing = self._paused = self._stuck = False
         self._high, self._low = 64 * 1024, 16 * 1024
-        settings = ConnectionSettings(
+        config = uvicorn.Config(
             extender.asgi,
-            Deadlines(),
-            extender.asgi.in_flight,
-            KEEP_ALIVE_S,
-            1,
-            is_draining=lambda: False,
-            on_refused=lambda _status: None,
-            on_full=lambda: None,
-            idle=OrderedDict(),
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
         )
-        self._protocol: asyncio.BaseProtocol = HttpConnection(settings, ServerState())
+        config.load()
+        self._protocol: asyncio.BaseProtocol = ServerConnection(
+            ConnectionSettings(1, lambda: False),
+            config=config,
+            server_state=ServerState(),
+            app_state={},
+        )
         self._protocol.connection_made(self)
 
     async def send(self, data: bytes) -> None:
         """Send bytes, which the server reads when it wants to."""
-        self._unsent += data
+        self._unsent = memoryview(bytes(self._unsent) + data)
         self._hand_over()
         await _settled()
 
@@ -365,8 +386,11 @@ class Line(asyncio.Transport):
                 self._protocol.buffer_updated(size)
             else:
                 assert isinstance(self._protocol, asyncio.Protocol)
-                data, self._unsent = self._unsent, b""
-                self._protocol.data_received(data)
+                data, self._unsent = self._unsent[:READ_BYTES], self._unsent[READ_BYTES:]
+                self._protocol.data_received(bytes(data))
+        if not self._unsent:
+            # An empty part of what was sent would keep all of it.
+            self._unsent = memoryview(b"")
 
     def _end_if_read(self) -> None:
         if self._closing and not self._unread and not self.closed:

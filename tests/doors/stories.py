@@ -71,7 +71,7 @@ GIVEN_UP: Final = "pod group was rejected because of another of its pods"
 HELD: Final = "held by Coscheduling"
 
 
-def configuration(tree: Mapping[str, Any], *plugins: type) -> config.ExtenderConfiguration:
+def configuration(tree: Mapping[str, Any], *plugins: type) -> config.Configuration:
     """Return the configuration that a file with these fields has, for these plugins."""
     whole = {"apiVersion": "kubextend.dev/v1alpha1", "kind": "ExtenderConfiguration"}
     known = discovery.known_plugins({each.name: each for each in plugins})  # type: ignore[attr-defined]

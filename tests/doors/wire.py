@@ -126,6 +126,11 @@ class Call:
         answer: Answer = self._wire.run(self._call.answer())
         return answer
 
+    def send(self, rest: bytes) -> None:
+        """Send the rest of a body whose ``Content-Length`` was more than came with the head."""
+        self._call.send(rest)
+        self._wire.settle()
+
     def leave(self) -> None:
         """Let the client disconnect, as kube-scheduler does after its timeout."""
         self._call.leave()

@@ -16,14 +16,14 @@ from tests.doors.still_time import Clock, time_of
 from tests.doors.wire_plugins import STOPPED, stop_here
 
 from kubextend import app
-from kubextend.config import ExtenderConfiguration, parse
+from kubextend.config import Configuration, parse
 from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.known_plugins import KnownPlugins
 from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.metrics import Family, Metrics
 from kubextend.profile import PluginLimits
 from kubextend.profile.threads import Threads
-from kubextend.verbs.build_verbs import memory_of
+from kubextend.verbs.build_verbs import build_verbs
 
 TOKENS: Final = Path(__file__).with_name("tokens.txt")
 # What a thread of a pool runs; ``job`` is a variable of it while there is work or a result to tell.
@@ -128,7 +128,7 @@ def configuration(
     settings: Mapping[str, Any],
     *,
     cluster: bool,
-) -> ExtenderConfiguration:
+) -> Configuration:
     all_of_them = [plugin for plugins in profiles.values() for plugin in plugins]
     known = {
         each.name: (RegisteredPlugin if isinstance(each, type) else _Given)(each.name, each)
@@ -144,14 +144,14 @@ def configuration(
 
 
 def build(
-    config: ExtenderConfiguration, ports: ClusterPorts | None, clock: Clock
+    config: Configuration, ports: ClusterPorts | None, clock: Clock
 ) -> tuple[app.App, PoolMetrics]:
     """Build the server of a configuration as ``kubextend serve`` does, on a clock of the test."""
     metrics = PoolMetrics()
     limits = PluginLimits(clock, metrics)
     parts = {
         "Metrics": lambda: metrics,
-        "memory_of": partial(memory_of, limits=limits, clock=clock),
+        "build_verbs": partial(build_verbs, limits=limits),
     }
     with time_of(clock), mock.patch.multiple(app, **parts):
         return app.build(config, ports), metrics

@@ -7,7 +7,6 @@ import pytest
 from .controlplane import ControlPlane
 from .kubeapi import POOL_LABEL, NewPool, NodePool, node, pod
 from .stack import HIGH_COMM, NewStack, Stack, profile
-from .workbench import until
 from .workload import NewWorkload, Workload
 
 ZONE = "topology.kubernetes.io/zone"
@@ -37,15 +36,14 @@ def test_a_high_comm_pod_evicts_one_pod_of_a_labelled_node_though_cheaper_ones_a
     assert stack.calls("preempt") > calls
 
 
-@pytest.fixture(params=[False, True], ids=["one entry", "preemptGroups"])
-def own_stack(request: pytest.FixtureRequest, new_stack: NewStack) -> Stack:
-    """Start a kubextend that the test may kill, with preempt beside filter or by itself."""
-    extender = {"preemptGroups": request.param}
-    return new_stack(f"preemption-down-{int(request.param)}", extender=extender)
+@pytest.fixture
+def own_stack(new_stack: NewStack) -> Stack:
+    """Start a kubextend that the test may kill."""
+    return new_stack("preemption-down")
 
 
-def test_no_pod_is_evicted_while_kubextend_is_down_except_with_preempt_groups(
-    own_stack: Stack, new_pool: NewPool, new_workload: NewWorkload, request: pytest.FixtureRequest
+def test_no_pod_is_evicted_while_kubextend_is_down(
+    own_stack: Stack, new_pool: NewPool, new_workload: NewWorkload
 ) -> None:
     """The nodes are full, so that kube-scheduler calls preempt without a call of filter before."""
     pool = new_pool(own_stack.name, 2, cpu="4")
@@ -55,19 +53,15 @@ def test_no_pod_is_evicted_while_kubextend_is_down_except_with_preempt_groups(
     before = workload.uids()
     own_stack.kill_kubextend()
     (name,) = workload.create("urgent", 1, HIGH_COMM, cpu="1", priority_class="e2e-high")
-    reason = workload.until_pending(name)
-    if "[preemptGroups" in request.node.name:
-        until(lambda: before.keys() - workload.uids().keys(), "a pod is evicted")
-    else:
-        assert "preemption: Post" in reason
-        assert before.items() <= workload.uids().items()
+    assert "preemption: Post" in workload.until_pending(name)
+    assert before.items() <= workload.uids().items()
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["one entry", "preemptGroups"])
-def zone_stack(request: pytest.FixtureRequest, new_stack: NewStack) -> Stack:
-    name = f"zones-{int(request.param)}"
-    how = {"extender": {"preemptGroups": request.param}, "out_of_tree": ["zones:OneAppPerZone"]}
-    return new_stack(name, profile=profile(name, "OneAppPerZone"), **how)
+@pytest.fixture(scope="module")
+def zone_stack(new_stack: NewStack) -> Stack:
+    return new_stack(
+        "zones", profile=profile("zones", "OneAppPerZone"), out_of_tree=["zones:OneAppPerZone"]
+    )
 
 
 @pytest.fixture(scope="module")

@@ -173,6 +173,20 @@ def test_no_more_pods_are_held_than_may_be(caplog: pytest.LogCaptureFixture) -> 
     assert len(told) == 1, "until a held pod leaves"
 
 
+def test_a_pod_that_permit_holds_no_more_leaves_its_place_to_another_of_its_namespace() -> None:
+    settings = {"extender.maxHeldPodsPerNamespace": 1}
+    server = wire.Wire(every("A", [], permit=WAIT), nodes=["n"], settings=settings)
+    for name in ("first", "second"):
+        pod = wire.pod(name)
+        server.show_pod(pod)
+        call = server.begin_bind(pod, "n")
+        server.until(lambda pod=pod, call=call: call.done or server.held(pod))
+        held = server.held(pod)
+        assert held, call.answer().error
+        assert held.allow("A")
+        assert call.answer().error == ""
+
+
 # A client that leaves in the middle, as kube-scheduler does after its timeout.
 
 

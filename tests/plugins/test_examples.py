@@ -25,7 +25,7 @@ def loaded(folder: str) -> Any:
 def world(plugin: Any, folder: str, objects: str, **cluster: Any) -> testing.Cluster:
     """A cluster with the objects of an example, and the plugin with the example's arguments."""
     name = plugin.name
-    [profile] = loaded(folder).resolved
+    [profile] = loaded(folder).profiles
     args = profile.args[name].model_dump(by_alias=True)
     # With a weight of ten, the answer is the score.
     made = testing.Cluster(plugin, args={name: args}, weights={name: 10}, **cluster)
@@ -76,7 +76,7 @@ def test_a_pod_goes_beside_a_pod_with_the_profile_web_of_the_example() -> None:
 
 
 def test_the_example_of_node_resources_loads_with_every_argument_of_its_readme() -> None:
-    [profile] = loaded("node-resources").resolved
+    [profile] = loaded("node-resources").profiles
     names = {f"NodeResources{name}" for name in ("Fit", "BalancedAllocation", "Allocatable")}
     assert profile.args.keys() == names | {"PodState"}
     assert profile.args["NodeResourcesFit"] is not None
@@ -91,7 +91,7 @@ def test_the_example_of_node_resources_loads_with_every_argument_of_its_readme()
 def test_the_pods_of_the_example_of_gangs_need_each_other(known: int, reason: str | None) -> None:
     gangs = loaded("coscheduling")
     assert (set(gangs.verbs), gangs.needs_pods) == ({"filter", "preempt", "bind"}, True)
-    [profile] = gangs.resolved
+    [profile] = gangs.profiles
     assert isinstance(profile.args["Coscheduling"], Coscheduling.Args)
     assert profile.args["Coscheduling"].permit_waiting_time_seconds == 90
     items = yaml.safe_load((EXAMPLES / "coscheduling" / "pods.yaml").read_text())["items"]

@@ -201,7 +201,7 @@ def test_permit_holds_a_pod_for_as_long_as_it_says_and_filter_repeats_why() -> N
     assert cluster.outcome(pod) == testing.Outcome(error=why)
     assert cluster.plugins[0].steps[-1] == "unreserve pod on node-0"
     assert cluster.schedule(pod).rejected == {"node-0": why}
-    cluster.advance(9)
+    cluster.advance(29)
     assert cluster.activated == []
     # Seconds of the clock: the pod is due within the next one.
     cluster.advance(2)

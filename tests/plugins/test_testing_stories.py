@@ -11,7 +11,7 @@ from tests.doors.stories import WAIT, Plugin, configuration, longest_call, stop_
 from tests.doors.wire import answers
 
 from kubextend import core, testing
-from kubextend.config import ExtenderConfiguration
+from kubextend.config import Configuration
 from kubextend.errors import ConfigError, KubextendError
 from kubextend.framework import CycleState, Handle, Status
 
@@ -79,7 +79,8 @@ def test_a_pod_is_not_rejected_because_of_itself_during_its_bind(
     assert cluster.filter(pod).kept == ("n", "m")
     assert not cluster.bind(pod, "n").answered
     assert cluster.filter(pod).kept == ("n", "m")
-    assert cluster.preempt(pod, {"n": [], "m": []}) == {"n": [], "m": []}
+    victims = {"n": ["u"], "m": ["v"]}
+    assert cluster.preempt(pod, victims) == victims
     assert not cluster.filter(testing.make_pod("b", requests={"cpu": "1"})).kept
 
 
@@ -144,7 +145,7 @@ def of_scheduler(*names: str) -> list[core.Pod]:
     return [testing.make_pod(name, scheduler_name=name) for name in names]
 
 
-def profiles() -> ExtenderConfiguration:
+def profiles() -> Configuration:
     ignores = {"pluginConfig": [{"name": "Zone", "failurePolicy": "Ignore"}]}
     tree = [
         command_line.profile("strict", multiPoint="Zone"),
@@ -163,7 +164,7 @@ def test_each_pod_of_a_configuration_meets_the_plugins_of_its_profile() -> None:
     assert cluster.schedule(fast).node == "n3"
     outcome = cluster.schedule(other)
     assert (outcome.node, outcome.rejected.keys()) == (None, {"n1", "n2", "n3"})
-    assert cluster.plugins[0].handle.configuration.resolved[0].scheduler_name == "strict"
+    assert cluster.plugins[0].handle.configuration.profiles[0].scheduler_name == "strict"
 
 
 def test_a_plugin_with_failure_policy_ignore_fails_without_an_error() -> None:

@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "deploy" / "examples"
 def test_an_example_loads_and_scores_as_its_readme_says(
     example: str, plugin: str, values: dict[str, int], scores: dict[str, int]
 ) -> None:
-    [profile] = config.load(EXAMPLES / example / "kubextend.yaml", known=IN_TREE).resolved
+    [profile] = config.load(EXAMPLES / example / "kubextend.yaml", known=IN_TREE).profiles
     args = profile.args[plugin]
     world = World()
     made = IN_TREE[plugin].make(args, world.handle)
@@ -35,8 +35,8 @@ def test_an_example_loads_and_scores_as_its_readme_says(
 def test_every_argument_is_in_the_tables_of_the_readme(example: str) -> None:
     pages = [(EXAMPLES / each / "README.md").read_text() for each in {example, "network-traffic"}]
     loaded = config.load(EXAMPLES / example / "kubextend.yaml", known=IN_TREE)
-    assert loaded.resolved
-    for profile in loaded.resolved:
+    assert loaded.profiles
+    for profile in loaded.profiles:
         [args] = profile.args.values()
         for name, field in type(args).model_fields.items():
             assert f"\n| `{field.alias or name}" in "".join(pages)

@@ -33,5 +33,6 @@ def test_every_question_has_the_answer_of_the_list(bits: list[bool]) -> None:
         all(bits),
     )
     assert mask.indices() == [i for i, bit in enumerate(bits) if bit]
+    assert mask.indices(2) == mask.indices()[:2]
     positions = range(-len(bits), len(bits))
     assert [mask[i] for i in positions] == [bits[i] for i in positions]

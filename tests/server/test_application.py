@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from tests.doors.extender import (
     skip,
     until,
 )
-from tests.doors.wire import Binder
+from tests.doors.wire import Activator, Binder, bind_request, names_request, node, pod
+from tests.doors.wire_parts import Nodes
 
-from kubextend.framework import Handle
+from kubextend import core
+from kubextend.framework import Handle, Status
 
 WIRE = Path(__file__).parents[1] / "data" / "wire"
 
@@ -74,12 +77,14 @@ class Counts:
 
     def __init__(self, handle: Handle) -> None:
         self.steps: list[str] = []
+        self.started = False
         self._asked = Counter("counts_asked", "Calls.", registry=handle.metrics)
         handle.informer("services").on_change(lambda _before, _now: None)
 
     async def start(self) -> None:
         self.loop = asyncio.get_running_loop()
         self._asked.inc()
+        self.started = True
 
     async def stop(self) -> None:
         assert self.loop is asyncio.get_running_loop()
@@ -101,6 +106,8 @@ async def test_one_plugin_of_two_profiles_counts_by_profile_and_stops_twice_thou
 ) -> None:
     extender = of_two_profiles()
     async with extender.running():
+        # The server answers before its plugins are started.
+        await until(lambda: all(plugin.started for plugin in extender.plugins("Counts")))
         text = (await extender.begin("/metrics").answer()).text
         for name in SCHEDULERS:
             assert f'counts_asked_total{{plugin="Counts",profile="{name}"}} 1.0' in text
@@ -109,6 +116,70 @@ async def test_one_plugin_of_two_profiles_counts_by_profile_and_stops_twice_thou
     assert 'running "Counts" Stop plugin: RuntimeError: stop fails' in caplog.text
     failures = {"extension_point": "Stop", "plugin": "Counts"}
     assert extender.counted("kubextend_plugin_failures_total", **failures) == 2
+
+
+class Door:
+    """Lets pods onto nodes while it is open, and reserves nothing."""
+
+    name = "Door"
+
+    def __init__(self, *_: object) -> None:
+        self.is_open = True
+
+    def filter(self, *_: object) -> Status | None:
+        return None if self.is_open else Status.unschedulable("closed")
+
+    def reserve(self, *_: object) -> Status:
+        return Status.unschedulable("nobody may")
+
+    def unreserve(self, *_: object) -> None:
+        pass
+
+
+class DownAtFirst(Activator):
+    """An API that fails at the first pod that is to be tried again."""
+
+    asked = 0
+
+    def activate(self, pods: Iterable[core.Pod]) -> None:
+        self.asked += 1
+        if self.asked == 1:
+            message = "no API"
+            raise RuntimeError(message)
+        super().activate(pods)
+
+
+@in_memory
+async def test_pods_are_woken_each_second_though_that_failed_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    activator, nodes = DownAtFirst(), Nodes(core.NodeStore())
+    nodes.show(node("n"))
+    extender = Extender(
+        Door,
+        binder=Binder(),
+        ports={"nodes": nodes, "activator": activator},
+        profiles=[profile(filter=["Door"], reserve=["Door"])],
+    )
+    door = extender.plugin("Door")
+
+    async def kept(name: str) -> list[str]:
+        answer = await extender.begin("/filter", names_request(pod(name), ["n"])).answer()
+        return answer.kept
+
+    async with extender.running():
+        for asked, name in enumerate(("first", "second"), 1):
+            assert await kept("other") == ["n"]
+            door.is_open = False
+            assert await kept(name) == []
+            door.is_open = True
+            # A bind that fails may have made room for pods that were rejected.
+            answer = await extender.begin("/bind", bind_request(pod("other"), "n")).answer()
+            assert answer.error == "nobody may"
+            await skip(1)
+            await until(lambda asked=asked: activator.asked == asked)
+            await until(lambda: "waking pods failed" in caplog.text)
+    assert activator.woken == ["second"]
 
 
 def test_without_an_api_the_verbs_and_the_probe_say_what_is_missing() -> None:

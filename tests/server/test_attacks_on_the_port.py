@@ -3,17 +3,14 @@
 import contextlib
 import resource
 import selectors
-import socket
-import ssl
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.doors.certificates import Authority
-from tests.doors.extender import NODES, PATIENT_S, Extender, names_of, node, pod, request
-from tests.doors.sockets import Connection, eventually, head, port_of, posted, read_by_now, serve
+from tests.doors.extender import NODES, PATIENT_S, Extender, names_of, node, request
+from tests.doors.sockets import Connection, eventually, head, posted, read_by_now, serve
 
 pytestmark = pytest.mark.slow
 
@@ -37,38 +34,13 @@ def resident_bytes() -> int:
 
 
 def test_a_connection_beyond_those_that_a_listener_may_have_is_closed_at_once() -> None:
-    """A new connection takes the place of an idle one, and never of a busy one."""
-    extender = Extender(extender={"httpTimeout": "90s"})
-    plugin = extender.plugin("NeedsRdma")
+    extender = Extender()
     with serve(extender, most_connections=2) as served, contextlib.ExitStack() as stack:
         first, second = (stack.enter_context(Connection(served.url)) for _ in range(2))
-        first.send(posted("/filter", request("filter", pod(then="hang"))))
-        eventually(lambda: plugin.asked)
-        assert second.get("/livez").status == 200
-        with Connection(served.url) as probe:
-            assert probe.get("/livez").status == 200
-            assert second.is_closed()
-            probe.send(posted("/filter", request("filter", pod(then="hang"))))
-            eventually(lambda: plugin.asked == 2)
-            with Connection(served.url) as third:
-                assert third.is_closed()
-            plugin.let_go.set()
-            assert {each.answer().status for each in (first, probe)} == {200}
-    assert extender.counted("kubextend_connections_refused_total", listener="verbs") == 2
-
-
-def test_the_oldest_of_512_handshakes_gives_way_to_a_new_client(tmp_path: Path) -> None:
-    authority = Authority(tmp_path, "ca")
-    pair = authority.sign("server")
-    files = {"certFile": str(pair.cert_file), "keyFile": str(pair.key_file)}
-    trusting = ssl.create_default_context(cafile=authority.file)
-    with serve(Extender(server={"tls": files})) as served, contextlib.ExitStack() as stack:
-        address = ("127.0.0.1", port_of(served.url))
-        silent = [stack.enter_context(socket.create_connection(address, 30)) for _ in range(512)]
-        with Connection(served.url, trusting) as connection:
-            assert connection.get("/livez").status == 200
-        with contextlib.suppress(ConnectionError):
-            assert silent[0].recv(1) == b""
+        assert {each.get("/livez").status for each in (first, second)} == {200}
+        with Connection(served.url) as third:
+            assert third.is_closed()
+        assert first.post("/filter", request("filter")).status == 200
 
 
 def trickle(connections: list[Connection], rest: bytes) -> Iterator[bytes]:
@@ -81,7 +53,11 @@ def trickle(connections: list[Connection], rest: bytes) -> Iterator[bytes]:
             selector.register(connection.socket, selectors.EVENT_READ, number)
         for at in range(len(rest)):
             for key, _ in selector.select(timeout=0.05):
-                yield left.pop(key.data).socket.recv(10_000)
+                answer = b""
+                # Who still sends may hear nothing but the end.
+                with contextlib.suppress(ConnectionResetError):
+                    answer = left.pop(key.data).socket.recv(10_000)
+                yield answer
                 selector.unregister(key.fileobj)
             if not left:
                 return
@@ -177,38 +153,6 @@ def test_two_lengths_are_refused(extra: bytes) -> None:
         assert connection.is_closed()
 
 
-def test_a_small_body_is_answered_while_large_ones_hold_all_that_they_may() -> None:
-    hanging = request("filter", pod(then="hang"), [node("big", 2 * MB)])
-    extender = Extender(
-        server=limits(len(hanging), len(hanging) + 1000), extender={"httpTimeout": "90s"}
-    )
-    plugin = extender.plugin("NeedsRdma")
-    with serve(extender) as served, Connection(served.url) as held, Connection(served.url) as quick:
-        held.send(posted("/filter", hanging))
-        eventually(lambda: plugin.asked)
-        assert extender.counted(IN_FLIGHT) == len(hanging)
-        assert quick.post("/filter", b"{}").status == 200
-        plugin.let_go.set()
-        assert held.answer().status == 200
-
-
-def test_clients_that_announce_bodies_and_send_a_byte_hold_up_nobody() -> None:
-    body = body_of(MB)
-    extender = Extender(server=limits(len(body), 2 * len(body)))
-    with serve(extender) as served, contextlib.ExitStack() as stack:
-        silent = [stack.enter_context(Connection(served.url)) for _ in range(20)]
-        for client in silent:
-            client.send(posted("/filter", body)[: 1 - len(body)])
-        read_by_now(served.url)
-        for _ in range(3):
-            with Connection(served.url) as honest:
-                assert names_of(honest.post("/filter", body)) == ["good", "big"]
-        assert not any(client.is_answered() for client in silent)
-        silent[0].send(body[1:])
-        assert names_of(silent[0].answer()) == ["good", "big"]
-    eventually(lambda: extender.counted(IN_FLIGHT) == 0)
-
-
 def test_of_two_incomplete_bodies_the_older_is_answered() -> None:
     body = body_of(MB)
     extender = Extender(server=limits(len(body), len(body)))
@@ -220,22 +164,6 @@ def test_of_two_incomplete_bodies_the_older_is_answered() -> None:
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
         old.send(body[-len(body) // 3 :])
         assert names_of(old.answer()) == ["good", "big"]
-
-
-def test_heads_of_all_connections_count_together_until_they_are_answered() -> None:
-    extender = Extender(server=limits(100_000, 100_000))
-    large = head("GET", "/livez", X="x" * 30_000)[:-2]
-    with serve(extender) as served, contextlib.ExitStack() as stack:
-        held = [stack.enter_context(Connection(served.url)) for _ in range(4)]
-        for connection in held:
-            connection.send(large)
-            read_by_now(served.url)
-        answer = held.pop().answer()
-        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
-        for connection in held:
-            connection.send(b"\r\n")
-            assert connection.answer().status == 200
-        eventually(lambda: extender.counted(IN_FLIGHT) == 0)
 
 
 def test_many_who_do_not_read_hold_no_more_than_what_is_admitted() -> None:

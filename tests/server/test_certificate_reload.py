@@ -162,6 +162,19 @@ def test_another_ca_for_clients_is_taken_over(
             shown(served, old)
 
 
+def test_a_failed_handshake_is_counted_and_logged_after_a_renewal_too(
+    mounted: Mounted, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    without = ssl.create_default_context(cafile=authority.file)
+    with serving(mounted) as (extender, served):
+        mounted.swap(authority.sign("second"))
+        eventually(lambda: extender.counted(RELOADS, result="ok"))
+        with pytest.raises((ssl.SSLError, ConnectionError, EOFError)):
+            shown(served, without)
+        eventually(lambda: extender.counted("kubextend_tls_handshakes_failed_total") == 1)
+        eventually(lambda: "the client showed no certificate" in caplog.text)
+
+
 def test_metrics_say_when_the_certificate_ends(mounted: Mounted, authority: Authority) -> None:
     def days() -> float:
         ends_s = extender.counted("kubextend_certificate_not_after_seconds")

@@ -71,15 +71,15 @@ BROKEN: dict[str, tuple[Callable[[Path], Sections], str]] = {
     "no certificate": (lambda at: tls(at, certFile="text"), "TLS certificate"),
     "certificate and key in each other's place": (
         lambda at: tls(at, certFile="server.key", keyFile="server.crt"),
-        "server.key has no certificate, which certFile has to hold as PEM",
+        "certFile has to hold, as PEM, a certificate",
     ),
     "no key": (
         lambda at: tls(at, keyFile="server.crt"),
-        "server.crt has no private key, which keyFile has to hold as PEM",
+        "keyFile the certificate's private key",
     ),
     "another key": (
         lambda at: tls(at, keyFile="other.key"),
-        "the key is that of another certificate",
+        "key values mismatch",
     ),
     "an encrypted key": (lambda at: tls(at, keyFile="encrypted.key"), "encrypted.key is encrypted"),
     "an expired certificate": (
@@ -88,7 +88,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Sections], str]] = {
     ),
     "the certificate of a client": (
         lambda at: tls(at, certFile="of-client.crt", keyFile="of-client.key"),
-        "its extendedKeyUsage has to name serverAuth",
+        "unsuitable certificate purpose",
     ),
     "no client CA": (lambda at: tls(at, clientCAFile="text"), "TLS client CA"),
     "a short token": (lambda at: tokens(at, "abc\n"), "has a token of 3 characters"),
@@ -234,7 +234,7 @@ CLIENTS: dict[str, tuple[dict[str, str], Sentences]] = {
     ),
     "certificate and key in each other's place": (
         {"certFile": "client.key", "keyFile": "client.crt"},
-        ["client.key has no certificate, which certFile has to hold"],
+        ["client.crt: [SSL] PEM lib"],
     ),
     "of another CA": (
         {"certFile": "unknown.crt", "keyFile": "unknown.key"},

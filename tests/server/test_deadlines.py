@@ -51,13 +51,12 @@ async def test_a_connection_stays_open_while_permit_holds_its_pod() -> None:
 @pytest.mark.parametrize(
     ("sent", "seconds"),
     [
-        (b"POST /filter HT", 10),
         (head("POST", "/filter", Content_Length="9") + b"x", 30),
         (head("POST", "/filter", Content_Length="900000") + b"x", 30),
         (head("POST", "/filter", Transfer_Encoding="chunked") + b"ff\r\nx", 30),
         (head("POST", "/filter", Transfer_Encoding="chunked") + b"0\r\na: ", 30),
     ],
-    ids=["head", "body", "large body", "chunk", "trailer"],
+    ids=["body", "large body", "chunk", "trailer"],
 )
 @in_memory
 async def test_a_request_that_is_late_is_refused(before: bytes, sent: bytes, seconds: int) -> None:
@@ -72,6 +71,20 @@ async def test_a_request_that_is_late_is_refused(before: bytes, sent: bytes, sec
     await skip(16)
     assert line.closed
     assert line.received.removeprefix(answered).startswith(TOO_LATE)
+
+
+@pytest.mark.parametrize("before", [b"", LIVEZ], ids=["first", "second"])
+@in_memory
+async def test_a_head_that_is_late_ends_the_connection(before: bytes) -> None:
+    line = Line(Extender())
+    await line.send(before)
+    answered = line.received
+    for piece, seconds in ((b"POST /fil", 6), (b"ter HT", 3), (b"TP", 2)):
+        await line.send(piece)
+        assert not line.closed
+        await skip(seconds)
+    assert line.closed
+    assert line.received == answered
 
 
 @in_memory

@@ -153,6 +153,13 @@ def test_a_question_that_cannot_be_answered_is_refused(
     assert (answer.status, answer.error) == (status, error)
 
 
+def test_readers_who_are_refused_leave_their_turn_to_others(world: World) -> None:
+    for _ in range(3):
+        assert world.get("/decisions").status == 400
+        assert world.get("/decisions/u-x/nodes").status == 404
+    assert world.get("/overview").status == 200
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_without_a_readers_token_nothing_is_told(path: str, world: World) -> None:
     world.filter("a")

@@ -168,8 +168,6 @@ def test_the_doctor_finds_what_is_served_without_a_request_that_is_refused(tmp_p
         asked = CliRunner().invoke(main, ["doctor", "--config", str(file), "--output", "json"])
         found = json.loads(asked.stdout)
         assert "kubextend_requests_refused_total{" not in connection.get("/metrics").text
-        served.signal(signal.SIGTERM)
-        assert "answered with 404" not in served.end()
     about_server = [each for each in found if each["check"].startswith("server-")]
     assert about_server
     assert {each["verdict"] for each in about_server} == {"ok"}
@@ -205,6 +203,46 @@ def test_it_ends_by_itself_when_the_delay_is_over_and_not_before(tmp_path: Path)
         assert time.monotonic() - began_s >= 0.4
         ends_well(early)
         served.end()
+
+
+@pytest.mark.parametrize("delay", ["0s", "500ms"])
+def test_no_request_of_busy_clients_is_lost_when_one_of_two_replicas_ends(
+    tmp_path: Path, delay: str
+) -> None:
+    """A client that cannot connect, or is told to go, asks the other replica, as by a Service."""
+    ended, faults = threading.Event(), list[Exception]()
+    with ExitStack() as stack:
+        replicas = [
+            stack.enter_context(replica(tmp_path, server={"drainDelay": delay})) for _ in range(2)
+        ]
+
+        def ask(number: int) -> None:
+            while not ended.is_set():
+                number += 1
+                try:
+                    connection = Connection(replicas[number % 2].url)
+                except ConnectionRefusedError:
+                    continue
+                try:
+                    with connection:
+                        while not ended.is_set():
+                            answer = connection.post("/filter", SMALL)
+                            assert answer.status == 200
+                            if answer.headers.get("connection") == "close":
+                                break
+                except Exception as fault:  # noqa: BLE001  the test tells it
+                    faults.append(fault)
+
+        clients = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+        for client in clients:
+            client.start()
+        time.sleep(0.3)
+        replicas[0].signal(signal.SIGTERM)
+        replicas[0].end()
+        ended.set()
+        for client in clients:
+            client.join()
+    assert faults == []
 
 
 def test_nobody_at_a_terminal_waits_for_the_delay(tmp_path: Path) -> None:

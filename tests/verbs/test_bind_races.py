@@ -45,6 +45,18 @@ def wire_of(*plugins: Any, **parts: Any) -> Wire:
     return Wire(*plugins, **{"nodes": ["n"], "pods": [ONE, TWO]} | parts)
 
 
+def test_a_held_pod_is_not_in_its_own_way_when_a_new_kube_scheduler_asks_about_it() -> None:
+    wire = wire_of(OnePod(), Steps("reserve", permit=WAIT))
+    assert wire.filter(ONE).kept == ["n"]
+    wire.begin_bind(ONE, "n")
+    wire.wait_until_held(ONE)
+    assert wire.filter(ONE).kept == ["n"]
+    assert wire.preempt(ONE, {"n": ["victim"]}).victims == {"n": ["victim"]}
+    # For others the pod is there.
+    assert wire.filter(TWO).kept == []
+    assert wire.preempt(TWO, {"n": ["victim"]}).victims == {}
+
+
 def test_two_pods_whose_binds_come_together_do_not_both_take_room_for_one(hang: Hang) -> None:
     wire = wire_of(plugin := OnePod())
     assert [wire.filter(of).kept for of in (ONE, TWO)] == [["n"], ["n"]]

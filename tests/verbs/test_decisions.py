@@ -160,26 +160,41 @@ def test_a_deleted_pod_has_no_record() -> None:
     assert not has_record(wire, A)
 
 
-@pytest.mark.parametrize(("number", "size"), [(300, 500), (30, 20_000)])
-def test_a_namespace_of_many_pods_pushes_out_its_own_records_alone(number: int, size: int) -> None:
-    wire = Wire(needs(), nodes=["n"], settings={"server.decisions.maxBytes": 150_000})
-    quiet = pod("quiet", namespace="quiet")
-    wire.filter(quiet)
-    loud = [pod(f"p{each}", annotations={"a": "x" * size}) for each in range(number)]
-    for of in loud:
-        wire.clock.now_s += 0.1
-        wire.filter(of)
-    assert [has_record(wire, of) for of in (quiet, loud[0], loud[-1])] == [True, False, True]
+def test_of_too_many_pods_the_one_whose_last_call_is_oldest_has_no_record() -> None:
+    wire = Wire(needs(), nodes=["n"], settings={"server.decisions.maxPods": 2})
+    before = wire.decision(A)["kubextend"]["recordsSince"]
+    for name in "abac":
+        wire.filter(pod(name))
+    assert [has_record(wire, pod(name)) for name in "abc"] == [True, False, True]
+    # Nobody may conclude from the missing record that kube-scheduler did not ask.
+    assert wire.decision(A)["kubextend"]["recordsSince"] > before
 
 
-def test_a_pod_without_a_node_is_recorded_when_other_pods_have_used_up_the_turns() -> None:
-    # The clock stands still: these are calls of one moment.
-    wire = Wire(needs(), nodes=["n", node("good", labels={"rdma": ""})])
-    fits = [pod(f"p{number}") for number in range(210)]
+def test_the_nodes_of_the_last_pods_are_kept_and_a_summary_of_the_others() -> None:
+    wire = Wire(needs(), scores("Scores", good=3), nodes=["n", node("good", labels={"rdma": ""})])
+    wire.filter(A, ["n"])
+    fits = [pod(f"p{number}") for number in range(40)]
     for of in fits:
         wire.filter(of)
-    wire.filter(A, ["n"])
-    assert [has_record(wire, of) for of in (fits[0], fits[-1], A)] == [True, False, True]
+        wire.prioritize(of, ["good"])
+    # People ask about pods that fit nowhere: other pods do not push their nodes out.
+    kept = [nodes_of(wire, of=of)["kept"] for of in (A, fits[0], fits[-1])]
+    assert kept == [True, False, True]
+    assert nodes_of(wire, of=fits[0])["items"] == []
+    filtered, scored = [call["nodes"] for call in calls(wire, fits[0])]
+    assert [filtered["passed"], filtered["rejected"][0]["examples"]] == [1, ["n"]]
+    assert scored["best"] == calls(wire, fits[-1])[1]["nodes"]["best"] != []
+
+
+def test_of_many_reasons_the_first_eight_are_told_and_the_nodes_of_the_others_counted() -> None:
+    names = [f"n{number}" for number in range(11)]
+    wordy = Plugin(filter=lambda _state, _pod, at: Status.unschedulable(f"no {at.name}"))
+    wire = Wire(wordy, nodes=names)
+    wire.filter(A)
+    found = calls(wire)[0]["nodes"]
+    assert [group["reason"] for group in found["rejected"]] == [f"no {name}" for name in names[:8]]
+    assert (found["rejectedForOtherReasons"], found["passed"]) == (3, 0)
+    assert [each["reason"] for each in nodes_of(wire)["items"]] == [f"no {name}" for name in names]
 
 
 def test_whole_nodes_are_recorded_by_their_names() -> None:

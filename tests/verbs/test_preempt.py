@@ -1,5 +1,6 @@
 """The preempt verb: the candidates that the filters let the pod onto."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.doors.wire import (
     whole_preempt_request,
 )
 
+from kubextend import core
 from kubextend.framework import Handle, Rejection, Status
 
 P = pod()
@@ -56,11 +58,6 @@ def test_every_candidate_stays_for_a_pod_that_is_passed_through() -> None:
         assert wire.preempt(pod(scheduler_name="other"), VICTIMS).victims == VICTIMS
 
 
-# A group of two pods, which kube-scheduler evicts together, and a pod of its own.
-GROUP, ALONE = [*on("good", "g1"), *on("other", "g2")], on("plain", "u1")
-GROUPS = {"extender.preemptGroups": True}
-
-
 @pytest.mark.parametrize(
     ("plugin", "of", "synced"),
     [
@@ -75,14 +72,12 @@ GROUPS = {"extender.preemptGroups": True}
 def test_nobody_is_evicted_where_no_candidate_was_judged_to_pass(
     plugin: Plugin, of: Any, synced: bool
 ) -> None:
-    """Nor does preempt abstain, though victims are on other nodes."""
     for ignored in ([], [plugin.name]):
-        wire = Wire(plugin, nodes=NODES, ignored=ignored, settings=GROUPS)
+        wire = Wire(plugin, nodes=NODES, ignored=ignored)
         wire.nodes.synced = synced
         assert wire.post("/preempt", preempt_request(of, VICTIMS)).body == EMPTY
-        assert asked(wire, {"good": GROUP}, of).body == EMPTY
     labels = {"plugin": "Breaks", "extension_point": "Filter"}
-    assert wire.metric("kubextend_plugin_failures_total", **labels) == 2 * (plugin is BREAKS)
+    assert wire.metric("kubextend_plugin_failures_total", **labels) == (plugin is BREAKS)
 
 
 @pytest.mark.parametrize(
@@ -110,10 +105,7 @@ def test_filters_see_the_candidates_without_their_victims() -> None:
     assert wire.filter(pod()).kept == []
 
 
-@pytest.mark.parametrize(("seconds_each", "offered"), [(0.0, 4), (0.5, 3), (1.0, 1), (2.0, 0)])
-def test_candidates_whose_turn_comes_too_late_are_not_offered(
-    seconds_each: float, offered: int
-) -> None:
+def test_sixteen_candidates_are_judged_alone_and_those_first_that_pass_with_all() -> None:
     class Looks:
         name = "Looks"
         needs_pods = True
@@ -121,65 +113,88 @@ def test_candidates_whose_turn_comes_too_late_are_not_offered(
         def __init__(self, handle: Handle) -> None:
             self.handle = handle
 
-        def filter_nodes(self, state: Any, *_: Any) -> list[Rejection]:
+        def filter_nodes(self, state: Any, _pod: Any, nodes: Any) -> list[Rejection]:
             self.handle.pods(state)
-            wire.clock.now_s += seconds_each
-            return []
+            refused = core.Mask([name in {"n00", "n01"} for name in nodes.names])
+            return [Rejection(refused, Status.unschedulable("no"))]
 
-    names = ["a", "b", "c", "d"]
-    wire = Wire(Looks, nodes=names, settings={"extender.httpTimeout": "4s"})
+    names = [f"n{number:02}" for number in range(20)]
+    wire = Wire(Looks, nodes=names)
     said = wire.preempt(pod(), {name: [f"u-{name}"] for name in names})
-    assert list(said.victims) == names[:offered]
+    assert list(said.victims) == names[2:18]
+
+
+@pytest.mark.parametrize(("most", "offered"), [(0, []), (1, ["good", "plain"])])
+def test_of_two_candidates_each_is_judged_with_the_victims_of_the_other_in_place(
+    most: int, offered: list[str]
+) -> None:
+    class Few:
+        """Rejects every node while the cluster has more than ``most`` pods on nodes."""
+
+        name = "Few"
+        needs_pods = True
+
+        def __init__(self, handle: Handle) -> None:
+            self.handle = handle
+
+        def filter_nodes(self, state: Any, _pod: Any, nodes: core.Nodes) -> list[Rejection]:
+            pods = self.handle.pods(state)
+            assert pods is not None
+            there = sum(len(pods.pods_on(name)) for name in ("good", "plain"))
+            full = nodes.everything() if there > most else nodes.nothing()
+            return [Rejection(full, Status.unschedulable("too many pods"))]
+
+    wire = Wire(Few, nodes=["good", "plain"], pods=[*on("good", "a"), *on("plain", "b")])
+    # kube-scheduler evicts the pods of one node only.
+    assert list(wire.preempt(pod(), {"good": ["a"], "plain": ["b"]}).victims) == offered
 
 
 def asked(wire: Wire, victims: Mapping[str, Any], of: Any = P) -> Answer:
     return wire.post("/preempt", whole_preempt_request(of, victims))
 
 
-def abstains(said: Answer) -> bool:
-    """Any status but 200 makes kube-scheduler go on with its own candidates."""
-    return said.status == 501 and "some victims are on other nodes" in said.error
+# A group of two pods, which kube-scheduler evicts together.
+GROUP = [*on("good", "g1"), *on("other", "g2")]
 
 
-@pytest.mark.parametrize("candidates", [["good"], ["good", "other"]])
-def test_preempt_abstains_where_every_candidate_passes_and_victims_are_on_other_nodes(
-    candidates: list[str],
-) -> None:
-    wire = Wire(needs(), nodes=NODES, settings=GROUPS)
-    assert abstains(asked(wire, dict.fromkeys(candidates, GROUP)))
-    assert wire.metric("kubextend_verb_requests_total", verb="preempt", result="ok") == 1
-
-
-@pytest.mark.parametrize(
-    ("proposed", "victims"),
-    [
-        ({"good": on("good", "g1"), "other": on("other", "g2")}, {"good": ["g1"], "other": ["g2"]}),
-        # kube-scheduler would refuse any other answer, and evict pods of the failed candidate.
-        ({"good": GROUP, "plain": ALONE}, {"good": ["g1"]}),
-        ({"good": GROUP, "other": on("other", "u2"), "plain": ALONE}, {"other": ["u2"]}),
-    ],
-    ids=["all are on their candidates", "a candidate fails", "a part of a group would be lost"],
-)
-def test_preempt_names_victims_on_their_candidates_alone(
-    proposed: Mapping[str, Any], victims: Any
-) -> None:
-    wire = Wire(needs(), nodes=NODES, settings=GROUPS)
-    assert asked(wire, proposed).victims == victims
-
-
-def test_victims_whose_nodes_the_request_does_not_say_are_named() -> None:
-    wire = Wire(needs(), nodes=NODES, settings=GROUPS)
-    assert wire.preempt(pod(), {"good": ["g1", "g2"]}).victims == {"good": ["g1", "g2"]}
-
-
-def test_preempt_abstains_for_a_pod_that_is_passed_through() -> None:
-    wire = Wire(needs(), nodes=NODES, settings=GROUPS | {"passThrough": ["other"]})
-    assert abstains(asked(wire, {"good": GROUP, "plain": ALONE}, pod(scheduler_name="other")))
-
-
-def test_without_preempt_groups_only_candidates_with_all_their_victims_are_offered() -> None:
+def test_only_candidates_with_all_their_victims_are_offered() -> None:
     wire = Wire(needs(), nodes=NODES, settings={"passThrough": ["other"]})
     for of in (pod(), pod(scheduler_name="other")):
         proposed = {"good": GROUP, "other": on("other", "u2")}
         assert asked(wire, proposed, of).victims == {"other": ["u2"]}
         assert asked(wire, {"good": GROUP}, of).body == EMPTY
+    assert note(wire).endswith("allows 0 of them; of 1 some victims are on other nodes")
+
+
+def test_victims_whose_nodes_the_request_does_not_say_are_named() -> None:
+    wire = Wire(needs(), nodes=NODES)
+    assert wire.preempt(pod(), {"good": ["g1", "g2"]}).victims == {"good": ["g1", "g2"]}
+
+
+# From 1.38 on kube-scheduler asks about candidates without victims, for extenders to choose them.
+
+
+@pytest.mark.parametrize("field", ["NodeNameToMetaVictims", "NodeNameToVictims"])
+@pytest.mark.parametrize("pods", [[], None])
+def test_candidates_without_victims_are_left_out_and_the_record_says_so(
+    field: str, pods: Any
+) -> None:
+    wire = Wire(needs(), nodes=NODES)
+    empty = {"Pods": pods, "NumPDBViolations": 0}
+    body = {"Pod": P, field: {"good": empty, "other": {"Pods": on("other", "u2")}}}
+    if field == "NodeNameToMetaVictims":
+        body[field]["other"] = {"Pods": [{"UID": "u2"}]}
+    assert wire.post("/preempt", json.dumps(body).encode()).victims == {"other": ["u2"]}
+    assert note(wire) == (
+        "kube-scheduler would evict pods on 2 nodes; kubextend allows 1 of them; "
+        "1 have no victims, and kubextend chooses none"
+    )
+    del body[field]["other"]
+    said = wire.post("/preempt", json.dumps(body).encode())
+    assert (said.status, said.body) == (200, EMPTY)
+
+
+def note(wire: Wire) -> str:
+    """Return what the record says of the last call."""
+    said: str = wire.decision(P)["attempts"][0]["calls"][-1]["note"]
+    return said

@@ -18,6 +18,7 @@ from tests.doors.wire import (
 )
 
 from kubextend import Status
+from kubextend.framework import CycleState
 
 NODES = [node("good"), node("plain")]
 BROKEN = raises(RuntimeError("0x7f3a"))
@@ -153,3 +154,20 @@ def test_prioritize_prepares_an_attempt_that_filter_failed_in_or_that_is_lost() 
 def test_prioritize_prepares_a_lost_attempt_past_a_pre_filter_that_may_be_ignored() -> None:
     wire = Wire(Plugin("Breaks", pre_filter=BROKEN), prepares(), ignored=["Breaks"])
     assert wire.prioritize(pod(), whole=NODES).scores == {"good": 1, "plain": 1}
+
+
+def test_each_call_begins_an_attempt_where_the_profile_has_no_filter() -> None:
+    found: list[bool] = []
+
+    def prepare(state: CycleState, *_: object) -> None:
+        try:
+            found.append(bool(state.read("points")))
+        except KeyError:
+            found.append(False)
+        state.write("points", 50)
+
+    wire = Wire(Plugin(pre_score=prepare, score=lambda state, *_: state.read("points")))
+    for _ in range(2):
+        assert wire.prioritize(pod(), whole=NODES).scores == {"good": 5, "plain": 5}
+    # What a plugin found out in an earlier attempt may be wrong by now.
+    assert found == [False, False]

@@ -2,28 +2,24 @@
 
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
+from typing import Annotated
 
-__all__ = ["Duration"]
+import durationpy
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-_UNITS_NS = {
-    "ns": 1,
-    "us": 1_000,
-    "\u00b5s": 1_000,  # the micro sign
-    "\u03bcs": 1_000,  # the Greek letter mu
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "m": 60_000_000_000,
-    "h": 3_600_000_000_000,
-}
-_PART = re.compile(rf"([0-9]+\.?[0-9]*|\.[0-9]+)({'|'.join(_UNITS_NS)})")
-_WHOLE = re.compile(rf"[-+]?(?:0|(?:{_PART.pattern})+)")
-_LONGEST_NS = 2**63 - 1
+__all__ = ["Duration", "GoDuration"]
+
+# durationpy takes days and months as well, and skips what stands between two parts.
+_FORM = re.compile(r"[-+]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[nu\u00b5\u03bcm]s|s|m|h))+)")
+_MICROSECOND = timedelta(microseconds=1)
+_SECOND_NS, _MINUTE_NS = 10**9, 60 * 10**9
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Duration:
-    """A duration in whole nanoseconds, as Go's time.Duration.
+    """A duration as Go's time.Duration, but read in whole microseconds.
 
     Attributes:
         nanoseconds: the length in nanoseconds; may be negative.
@@ -37,36 +33,53 @@ class Duration:
 
         Raises: ValueError: the text is no duration.
         """
-        parts = _PART.findall(text)
-        total = sum(int(Decimal(number) * _UNITS_NS[unit]) for number, unit in parts)
-        total *= -1 if text.startswith("-") else 1
-        if not _WHOLE.fullmatch(text) or not -_LONGEST_NS - 1 <= total <= _LONGEST_NS:
-            message = f'invalid duration "{text}"'
+        message = f'invalid duration "{text}"'
+        if not _FORM.fullmatch(text):
             raise ValueError(message)
-        return cls(total)
+        try:
+            found = durationpy.from_str(text) // _MICROSECOND * 1000
+        except ValueError as error:
+            raise ValueError(message) from error
+        if abs(found) >= 2**63:
+            raise ValueError(message)
+        return cls(found)
 
     @property
     def seconds(self) -> float:
         """The duration in seconds."""
         return self.nanoseconds / 1e9
 
+    # durationpy writes 15m and a microsecond as 15m1e-06s, which Go does not read.
     def __str__(self) -> str:
         """Format the duration as Go's Duration.String does, such as ``1m30s``."""
-        sign = "-" if self.nanoseconds < 0 else ""
-        span_ns = abs(self.nanoseconds)
-        if span_ns == 0:
-            return "0s"
-        for unit in ("ns", "\u00b5s", "ms"):
-            if span_ns < 1000 * _UNITS_NS[unit]:
-                return f"{sign}{_fraction(span_ns, _UNITS_NS[unit])}{unit}"
-        minutes, below_ns = divmod(span_ns, _UNITS_NS["m"])
+        sign, span_ns = "-" if self.nanoseconds < 0 else "", abs(self.nanoseconds)
+        if 0 < span_ns < _SECOND_NS:
+            units = ((1, "ns"), (1000, "\u00b5s"), (1_000_000, "ms"))
+            unit_ns, unit = next(each for each in units if span_ns < 1000 * each[0])
+            return f"{sign}{Decimal(span_ns) / unit_ns:f}{unit}"
+        minutes, below_ns = divmod(span_ns, _MINUTE_NS)
         hours, minutes = divmod(minutes, 60)
-        text = f"{_fraction(below_ns, _UNITS_NS['s'])}s"
-        if hours:
-            return f"{sign}{hours}h{minutes}m{text}"
-        return f"{sign}{minutes}m{text}" if minutes else sign + text
+        whole = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+        return f"{sign}{whole}{Decimal(below_ns) / _SECOND_NS:f}s"
 
 
-def _fraction(span_ns: int, unit_ns: int) -> str:
-    """Return a span in a unit, without zeros at the end."""
-    return f"{Decimal(span_ns) / unit_ns:f}"
+def _read(value: object) -> Duration:
+    if isinstance(value, Duration):
+        return value
+    if isinstance(value, str):
+        try:
+            return Duration.parse(value)
+        except ValueError as error:
+            message = f'{error}: the units are ns, us, ms, s, m and h, such as "1m30s"'
+            raise ValueError(message) from error
+    message = f'expected a duration such as "2s" or "1m30s", found {value!r}'
+    raise ValueError(message)
+
+
+GoDuration = Annotated[
+    Duration,
+    PlainValidator(_read),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["2s", "1m30s"]}),
+]
+"""The type of a field that holds a duration as text."""

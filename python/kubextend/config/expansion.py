@@ -9,148 +9,139 @@ expandMultiPointPlugins, getValidScoreWeights
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kubextend.config.issues import Findings, Location, path_of
-from kubextend.config.model import EnabledPlugin, Plugin, Plugins
-from kubextend.config.plugin_catalog import Catalog
+from kubextend.config.configuration import EnabledPlugin
+from kubextend.config.issues import Findings, suggestion
+from kubextend.config.model import Plugin, Plugins, PluginSet
 from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS, PLUGIN_TYPES
+from kubextend.framework.imports import PluginUnavailableError
+from kubextend.framework.known_plugins import KnownPlugins
 from kubextend.framework.registered_plugin import RegisteredPlugin
 
-__all__ = ["check_weights_and_disabled", "complain_of_unknown", "expand"]
+__all__ = ["Catalog", "expand"]
 
-_EVERY = "*"
-_MULTI_POINT = "multiPoint"
-_WEIGHED = ("score", "placementScore")
+
+class Catalog:
+    """Looks up plugin names, and says why a name cannot be used.
+
+    Args:
+        known: every plugin that the file may name.
+    """
+
+    def __init__(self, known: KnownPlugins) -> None:
+        self._known = known
+        self._unavailable: dict[str, PluginUnavailableError] = {}
+
+    def find(self, name: str) -> RegisteredPlugin | None:
+        """Return the plugin of a name, imported if necessary; None if there is no such plugin."""
+        try:
+            return None if name in self._unavailable else self._known.get(name)
+        except PluginUnavailableError as error:
+            self._unavailable[name] = error
+            return None
+
+    def complain(self, name: str, at: str, findings: Findings, point: str = "multiPoint") -> None:
+        """Add an issue about a path that names no plugin that ``find`` finds.
+
+        Args:
+            name: the name.
+            at: the path of the name in the file.
+            findings: gets the issue.
+            point: the extension point whose plugins the hint lists; ``multiPoint``: all plugins.
+        """
+        message = f'{PLUGIN_TYPES.get(point, "plugin")} "{name}" does not exist'
+        hint = f"{name} is kube-scheduler's own and runs there; leave it out here"
+        if not name:
+            message, hint = "Required value", ""
+        elif unavailable := self._unavailable.get(name):
+            message, hint = unavailable.message, unavailable.hint
+        elif name not in IN_TREE_PLUGINS:
+            hint = self._hint(name, point)
+        findings.complain(at, message, name, hint)
+
+    def _hint(self, name: str, point: str) -> str:
+        anywhere = point not in PLUGIN_TYPES
+        # A hint must not import anything.
+        fitting = [each for each in self._known if anywhere or self._known.may_extend(each, point)]
+        hint = suggestion(name, fitting, "plugins" if anywhere else f"{point} plugins")
+        own = "install its package beside kubextend, or name its class in outOfTree"
+        near = hint.startswith("did you mean")
+        return hint if near else f"{hint}; a plugin of your own: {own}"
 
 
 class _Known(NamedTuple):
     """An entry of a point's ``enabled`` list that names a known plugin.
 
     Attributes:
-        at: the location of the entry's name in the file.
+        at: the path of the entry's name in the file.
         plugin: the entry.
-        info: the registered plugin of that name.
+        points: the extension points of the plugin.
     """
 
-    at: Location
+    at: str
     plugin: Plugin
-    info: RegisteredPlugin
+    points: frozenset[str]
 
     @property
     def name(self) -> str:
         return self.plugin.name
 
+    def reaches(self, point: str, given: PluginSet) -> bool:
+        """Return whether multiPoint, if it has this entry, enables the plugin at a point."""
+        disabled = {plugin.name for plugin in given.disabled}
+        return point in self.points and not {"*", self.name} & disabled
+
 
 def expand(
-    plugins: Plugins, at: Location, catalog: Catalog, findings: Findings
+    plugins: Plugins, at: str, catalog: Catalog, findings: Findings
 ) -> dict[str, tuple[EnabledPlugin, ...]]:
-    """Return the plugins that kubextend runs at each extension point, in running order.
+    """Return the plugins that run at each extension point, in running order.
 
     The result maps the point's name to its plugins; points without plugins are absent.
 
     Args:
         plugins: the ``plugins`` section of one profile.
-        at: the location of the section in the file.
+        at: the path of the section in the file.
         catalog: looks up plugin names.
         findings: gets the issues.
     """
-    multi = [*_enabled(plugins, _MULTI_POINT, at, catalog, findings)]
-    _refuse_doubles(multi, plugins, findings)
-    points: dict[str, tuple[EnabledPlugin, ...]] = {}
+    given = plugins.by_point()
+    multi = [*_enabled(given, "multiPoint", at, catalog, findings)]
+    firsts: dict[str, _Known] = {}
+    for each in multi:
+        first = firsts.setdefault(each.name, each)
+        if first is not each:
+            point = next(point for point in PLUGIN_TYPES if point in each.points)
+            _refuse_double(each, first, point, findings)
+    expanded: dict[str, tuple[EnabledPlugin, ...]] = {}
     for point in PLUGIN_TYPES:
-        known = [*_enabled(plugins, point, at, catalog, findings)]
+        known = _enabled(given, point, at, catalog, findings)
         specific = [*_fitting(known, point, findings)]
-        through = [each for each in multi if _reaches(each, point, plugins)]
+        through = [each for each in multi if each.reaches(point, given[point])]
         if specific or through:
-            points[point] = _ordered(specific, through, scored=point in _WEIGHED)
-    return points
+            expanded[point] = _ordered(specific, through, scored=point == "score")
+    return expanded
 
 
 def _enabled(
-    plugins: Plugins, point: str, at: Location, catalog: Catalog, findings: Findings
+    given: dict[str, PluginSet], point: str, at: str, catalog: Catalog, findings: Findings
 ) -> Iterator[_Known]:
     """Yield the known plugins of a point's ``enabled`` list; each other name becomes an issue."""
-    for index, plugin in enumerate(plugins.at(point).enabled):
-        where: Location = (*at, point, "enabled", index)
+    for index, plugin in enumerate(given[point].enabled):
+        where = f"{at}.{point}.enabled[{index}].name"
         info = catalog.find(plugin.name)
-        if not plugin.name:
-            findings.complain((*where, "name"), "Required value", plugin.name)
-        elif info is None:
-            complain_of_unknown(plugin.name, (*where, "name"), catalog, findings, point)
+        if info is None:
+            catalog.complain(plugin.name, where, findings, point)
         else:
-            yield _Known((*where, "name"), plugin, info)
+            yield _Known(where, plugin, info.extension_points)
 
 
-def complain_of_unknown(
-    name: str, at: Location, catalog: Catalog, findings: Findings, point: str = _MULTI_POINT
-) -> None:
-    """Add an issue that a plugin does not exist, or why an existing plugin is unavailable.
-
-    Args:
-        name: the name of the plugin in the file.
-        at: the location of the name in the file.
-        catalog: looks up plugin names.
-        findings: gets the issue.
-        point: the extension point whose plugins the hint lists; ``multiPoint``: all plugins.
-    """
-    unavailable = catalog.why_unavailable(name)
-    if unavailable is not None:
-        findings.complain(at, unavailable.message, name, unavailable.hint)
-    else:
-        kind = PLUGIN_TYPES.get(point, "plugin")
-        hint = catalog.hint(name, point if point in PLUGIN_TYPES else None)
-        findings.complain(at, f'{kind} "{name}" does not exist', name, hint)
-
-
-def check_weights_and_disabled(
-    plugins: Plugins, at: Location, catalog: Catalog, findings: Findings
-) -> None:
-    """Check what kube-scheduler leaves unchecked: weights below 1, and names in ``disabled``."""
-    for point in (_MULTI_POINT, *PLUGIN_TYPES):
-        for index, plugin in enumerate(plugins.at(point).enabled):
-            if "weight" in plugin.model_fields_set and plugin.weight < 1:
-                where: Location = (*at, point, "enabled", index, "weight")
-                hint = (
-                    "kube-scheduler reads 0 as 1; to keep a plugin from running, do not enable it"
-                )
-                findings.complain(where, "must be at least 1", plugin.weight, hint)
-        for index, plugin in enumerate(plugins.at(point).disabled):
-            where = (*at, point, "disabled", index, "name")
-            _look_at_disabled(plugin.name, where, catalog, findings)
-
-
-def _look_at_disabled(name: str, at: Location, catalog: Catalog, findings: Findings) -> None:
-    if not name:
-        findings.complain(at, "Required value", name)
-    elif name == _EVERY or catalog.find(name):
-        return
-    elif name in IN_TREE_PLUGINS:
-        findings.note(at, f"{name} is kube-scheduler's own: disabling it here has no effect")
-    else:
-        complain_of_unknown(name, at, catalog, findings)
-
-
-def _refuse_doubles(multi: list[_Known], plugins: Plugins, findings: Findings) -> None:
-    firsts: dict[str, _Known] = {}
-    for each in multi:
-        points = [point for point in PLUGIN_TYPES if _registers(each, point, plugins)]
-        first = firsts.setdefault(each.name, each)
-        if first is not each and points:
-            _refuse_double(each, first, points[0], findings)
-
-
-def _registers(each: _Known, point: str, plugins: Plugins) -> bool:
-    """Return whether a plugin runs at a point only because multiPoint enables the plugin."""
-    specific = {plugin.name for plugin in plugins.at(point).enabled}
-    return _reaches(each, point, plugins) and each.name not in specific
-
-
-def _fitting(known: list[_Known], point: str, findings: Findings) -> Iterator[_Known]:
+def _fitting(known: Iterator[_Known], point: str, findings: Findings) -> Iterator[_Known]:
     firsts: dict[str, _Known] = {}
     for each in known:
-        if point not in each.info.extension_points:
+        if point not in each.points:
             message = f'plugin "{each.name}" does not extend {PLUGIN_TYPES[point]} plugin'
-            points = ", ".join(sorted(each.info.extension_points))
-            findings.complain(each.at, message, each.name, f"{each.name} implements: {points}")
+            hint = f"{each.name} implements: {', '.join(sorted(each.points))}"
+            findings.complain(each.at, message, each.name, hint)
         elif each.name in firsts:
             _refuse_double(each, firsts[each.name], point, findings)
         else:
@@ -160,13 +151,8 @@ def _fitting(known: list[_Known], point: str, findings: Findings) -> Iterator[_K
 
 def _refuse_double(each: _Known, first: _Known, point: str, findings: Findings) -> None:
     message = f'plugin "{each.name}" already registered as "{PLUGIN_TYPES[point]}"'
-    hint = f"{each.name} is enabled twice, first at {path_of(first.at)}: keep one"
+    hint = f"{each.name} is enabled twice, first at {first.at}: keep one"
     findings.complain(each.at, message, each.name, hint)
-
-
-def _reaches(each: _Known, point: str, plugins: Plugins) -> bool:
-    disabled = {plugin.name for plugin in plugins.at(point).disabled}
-    return point in each.info.extension_points and not {_EVERY, each.name} & disabled
 
 
 def _ordered(

@@ -1,23 +1,23 @@
-"""Collects the issues and notes of a configuration, and converts pydantic's errors to issues."""
+"""Collects the issues and notes of a configuration, and says pydantic's errors in own words."""
 
 import difflib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, TypeAlias, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from kubextend.errors import Issue
+from kubextend.errors import ConfigError, Issue
 
-__all__ = ["Findings", "Location", "issues_of", "path_of", "suggestion"]
+__all__ = ["Findings", "issues_of", "suggestion"]
 
-Location: TypeAlias = tuple[str | int, ...]
+_Location: TypeAlias = tuple[str | int, ...]
 
 # A name that belongs in more places, such as ``name``, is no hint.
 _MOST_HOMES: Final = 2
 # By the first word of pydantic's errors about a type, such as ``int_type`` and ``int_parsing``.
-_EXPECTED = {
+_EXPECTED: Final = {
     "bool": "true or false",
     "dict": "an object",
     "float": "a number",
@@ -27,13 +27,20 @@ _EXPECTED = {
     "string": "a string",
     "tuple": "a list",
 }
-_JSON_NAMES = (
+_JSON_NAMES: Final = (
     (bool, "true or false"),
     (str, "a string"),
     (int | float, "a number"),
     (list, "a list"),
     (dict, "an object"),
 )
+_SENTENCES: Final = {
+    "missing": "Required value",
+    "literal_error": "must be {expected}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "string_too_short": "must not be empty",
+}
 
 
 class Findings:
@@ -48,21 +55,26 @@ class Findings:
         self.issues: list[Issue] = []
         self.notes: list[str] = []
 
-    def complain(self, at: Location, message: str, value: object = None, hint: str = "") -> None:
-        """Add an issue about a location in the configuration, with the wrong value and a hint."""
-        self.issues.append(Issue(path_of(at), message, value, hint))
+    def complain(self, path: str, message: str, value: object = None, hint: str = "") -> None:
+        """Add an issue about a path in the configuration, with the wrong value and a hint."""
+        self.issues.append(Issue(path, message, value, hint))
 
-    def note(self, at: Location, message: str) -> None:
-        """Add a note, which is no error, about a location in the configuration file."""
-        self.notes.append(f"{path_of(at)}: {message}")
+    def note(self, path: str, message: str) -> None:
+        """Add a note, which is no error, about a path in the configuration."""
+        self.notes.append(f"{path}: {message}")
 
+    def refuse_any(self, tree: Mapping[str, JsonValue]) -> None:
+        """Check that there is no issue.
 
-def path_of(location: Location) -> str:
-    """Return a location in a configuration file as text, such as ``profiles[0].plugins.filter``."""
-    path = ""
-    for part in location:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}"
-    return path.removeprefix(".")
+        Raises: ConfigError: there is one; the error has all, in the order of the tree's sections.
+        """
+        sections = {name: place for place, name in enumerate(tree)}
+
+        def section(issue: Issue) -> int:
+            return sections.get(re.split(r"[.\[]", issue.path, maxsplit=1)[0], len(sections))
+
+        if self.issues:
+            raise ConfigError(sorted(self.issues, key=section))
 
 
 def suggestion(wrong: str, known: Collection[str], what: str) -> str:
@@ -79,42 +91,58 @@ def suggestion(wrong: str, known: Collection[str], what: str) -> str:
     return f"did you mean {spelled[near[0]]}? {listed}" if near else listed
 
 
-def issues_of(error: ValidationError, model: type[BaseModel], under: Location = ()) -> list[Issue]:
+def issues_of(error: ValidationError, model: type[BaseModel], under: str = "") -> list[Issue]:
     """Convert a pydantic ValidationError to issues, one for each wrong value.
 
     Args:
         error: the error of ``model_validate_json``.
         model: the pydantic model that was validated.
-        under: the location of the validated object in the file.
+        under: the path of the validated object in the file.
     """
     return [_issue(details, model, under) for details in error.errors(include_url=False)]
 
 
-def _issue(details: ErrorDetails, model: type[BaseModel], under: Location) -> Issue:
-    location = details["loc"]
-    path = path_of(under + location)
-    if details["type"] == "extra_forbidden":
-        wrong = str(location[-1])
-        homes = [] if under else [*_homes(model, wrong)]
-        hint = f"{wrong} belongs {' or '.join(homes)}"
-        if not 0 < len(homes) <= _MOST_HOMES:
-            known = _field_names(_model_at(model, location[:-1]))
-            hint = suggestion(wrong, known, "fields")
-        return Issue(path, f'unknown field "{wrong}"', details["input"], hint)
-    if details["type"] == "missing":
-        return Issue(path, "Required value")
+def _issue(details: ErrorDetails, model: type[BaseModel], under: str) -> Issue:
+    kind, location, found = details["type"], details["loc"], details["input"]
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    path = f"{under}{''.join(parts)}".removeprefix(".")
+    if kind == "missing":
+        found = None
     hint = ""
-    if details["type"] in {"model_type", "model_attributes_type"}:
-        hint = _form_of(_model_at(model, location), details["input"])
-        if details["input"] is True and _is_switch(_model_at(model, location[:-1]), location[-1]):
+    if kind == "extra_forbidden":
+        hint = _place(model, location, at_the_top=not under)
+    elif kind in {"model_type", "model_attributes_type"}:
+        hint = _form(_model_at(model, location), found)
+        if found is True and _is_switch(_model_at(model, location[:-1]), location[-1]):
             hint = f"write {{}} for the defaults; {hint}"
-    elif details["type"] in {"list_type", "tuple_type"}:
-        found = details["input"]
+    elif kind in {"list_type", "tuple_type"}:
         hint = f"write [{found}]" if isinstance(found, str) else "begin each entry with -"
-    return Issue(path, _sentence(details), details["input"], hint)
+    return Issue(path, _sentence(details), found, hint)
 
 
-def _form_of(model: type[BaseModel] | None, found: object) -> str:
+def _sentence(details: ErrorDetails) -> str:
+    kind, context = details["type"], details.get("ctx", {})
+    if kind == "extra_forbidden":
+        return f'unknown field "{details["loc"][-1]}"'
+    if kind in _SENTENCES:
+        return _SENTENCES[kind].format(**context)
+    expected = _EXPECTED.get(kind.partition("_")[0])
+    if expected and kind.endswith(("_type", "_parsing", "_from_float")):
+        names = (name for kind, name in _JSON_NAMES if isinstance(details["input"], kind))
+        return f"expected {expected}, found {next(names, 'nothing')}"
+    return re.sub(r"^(?:Value error|Assertion failed), ", "", details["msg"])
+
+
+def _place(model: type[BaseModel], location: _Location, *, at_the_top: bool) -> str:
+    """Return a hint for an unknown field: where it belongs, or which fields are known there."""
+    wrong = str(location[-1])
+    homes = [*_homes(model, wrong)] if at_the_top else []
+    if 0 < len(homes) <= _MOST_HOMES:
+        return f"{wrong} belongs {' or '.join(homes)}"
+    return suggestion(wrong, _field_names(_model_at(model, location[:-1])), "fields")
+
+
+def _form(model: type[BaseModel] | None, found: object) -> str:
     """Return a hint for a value that should be an object: the object that is meant, or fields."""
     fields = sorted(_field_names(model))
     if isinstance(found, str) and "name" in fields:
@@ -128,32 +156,12 @@ def _is_switch(model: type[BaseModel] | None, field: int | str) -> bool:
     return any(field == (info.alias or name) and info.default is None for name, info in fields)
 
 
-def _sentence(details: ErrorDetails) -> str:
-    kind, context = details["type"], details.get("ctx", {})
-    expected = _EXPECTED.get(kind.partition("_")[0])
-    if expected and kind.endswith(("_type", "_parsing", "_from_float")):
-        return f"expected {expected}, found {_json_name(details['input'])}"
-    if kind == "literal_error":
-        return f"must be {context['expected']}"
-    if kind == "greater_than_equal":
-        return f"must be at least {context['ge']}"
-    if kind == "less_than_equal":
-        return f"must be at most {context['le']}"
-    if kind == "string_too_short":
-        return "must not be empty"
-    return re.sub(r"^(?:Value error|Assertion failed), ", "", details["msg"])
-
-
-def _json_name(value: object) -> str:
-    return next((name for kind, name in _JSON_NAMES if isinstance(value, kind)), "nothing")
-
-
 def _field_names(model: type[BaseModel] | None) -> list[str]:
     fields = model.model_fields.items() if model else ()
     return [info.alias or name for name, info in fields]
 
 
-def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | None:
+def _model_at(model: type[BaseModel], location: _Location) -> type[BaseModel] | None:
     """Return the pydantic class of the object at a location below ``model``, or None."""
     found: type[BaseModel] | None = model
     for part in location:

@@ -2,19 +2,20 @@
 
 import copy
 import json
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from pydantic import JsonValue, ValidationError
 
 from kubextend.config.checks import check
+from kubextend.config.configuration import Configuration
+from kubextend.config.expansion import Catalog
 from kubextend.config.issues import Findings, issues_of
-from kubextend.config.kube_versions import SCHEDULER_KIND
-from kubextend.config.model import API_VERSION, KIND, ExtenderConfiguration
-from kubextend.config.plugin_catalog import Catalog
-from kubextend.config.resolve import check_scheduler_names, resolve
+from kubextend.config.model import API_VERSION, KIND, File
+from kubextend.config.profiles import check_scheduler_names, resolve
+from kubextend.config.scheduler_plugins import SCHEDULER_KIND
 from kubextend.config.yaml_document import read_document, read_file
 from kubextend.errors import ConfigError, Issue
 from kubextend.framework.imports import PluginUnavailableError
@@ -44,7 +45,7 @@ def load(
     known: Mapping[str, RegisteredPlugin],
     overrides: Mapping[str, JsonValue] | None = None,
     runs_here: bool = True,
-) -> ExtenderConfiguration:
+) -> Configuration:
     """Load a configuration file, check the configuration, and return it typed.
 
     Args:
@@ -68,7 +69,7 @@ def parse(
     known: Mapping[str, RegisteredPlugin],
     overrides: Mapping[str, JsonValue] | None = None,
     runs_here: bool = True,
-) -> ExtenderConfiguration:
+) -> Configuration:
     """Check a configuration given as a JSON object, and return the typed configuration.
 
     Args:
@@ -83,21 +84,21 @@ def parse(
     """
     findings = Findings()
     _check_type(tree, findings)
-    ours = {**tree, "apiVersion": API_VERSION, "kind": KIND}
-    prepared = _prepared(ours, overrides or {}, findings)
+    prepared = _prepared(tree, overrides or {}, findings)
     try:
-        config = ExtenderConfiguration.model_validate_json(json.dumps(prepared))
+        file = File.model_validate_json(json.dumps(prepared))
     except ValidationError as error:
-        findings.issues += issues_of(error, ExtenderConfiguration)
-        raise _all_of(findings, tree) from error
-    plugins = _with_out_of_tree(config.out_of_tree, known)
-    names = [profile.scheduler_name for profile in config.profiles]
-    check_scheduler_names(names, findings, config.pass_through)
-    resolved = resolve(config.profiles, Catalog(plugins), findings)
-    check(config.with_resolved(resolved), findings, runs_here=runs_here)
-    if findings.issues:
-        raise _all_of(findings, tree)
-    return config.with_resolved(resolved, tuple(findings.notes), plugins)
+        findings.issues += issues_of(error, File)
+        findings.refuse_any(tree)
+        raise
+    plugins = _with_out_of_tree(file.out_of_tree, known)
+    names = [profile.scheduler_name for profile in file.profiles]
+    check_scheduler_names(names, findings, file.pass_through)
+    profiles = resolve(file.profiles, Catalog(plugins), findings)
+    config = Configuration.of(file, profiles, plugins)
+    check(config, findings, runs_here=runs_here)
+    findings.refuse_any(tree)
+    return replace(config, notes=tuple(findings.notes))
 
 
 def _with_out_of_tree(
@@ -109,26 +110,16 @@ def _with_out_of_tree(
     """
     larger, findings = KnownPlugins.of(known, "kubextend"), Findings()
     for index, reference in enumerate(references):
+        at = f"outOfTree[{index}]"
         if reference in references[:index]:
-            findings.complain(("outOfTree", index), "is named twice", reference, "keep one")
+            findings.complain(at, "is named twice", reference, "keep one")
             continue
         try:
-            larger = larger.with_reference(reference, f"outOfTree[{index}]")
+            larger = larger.with_reference(reference, at)
         except PluginUnavailableError as error:
-            findings.complain(("outOfTree", index), error.message, reference, error.hint)
-    if findings.issues:
-        raise ConfigError(findings.issues)
+            findings.complain(at, error.message, reference, error.hint)
+    findings.refuse_any({})
     return larger
-
-
-def _all_of(findings: Findings, tree: Mapping[str, JsonValue]) -> ConfigError:
-    """Return an error with all issues, in the order of the file's sections."""
-    sections = {name: place for place, name in enumerate(tree)}
-
-    def section(issue: Issue) -> int:
-        return sections.get(re.split(r"[.\[]", issue.path, maxsplit=1)[0], len(sections))
-
-    return ConfigError(sorted(findings.issues, key=section))
 
 
 def _check_type(tree: Mapping[str, JsonValue], findings: Findings) -> None:
@@ -136,17 +127,17 @@ def _check_type(tree: Mapping[str, JsonValue], findings: Findings) -> None:
 
     Raises: ConfigError: the file is kube-scheduler's own; no other issue would help.
     """
-    kind, version = tree.get("kind"), tree.get("apiVersion")
-    if kind == SCHEDULER_KIND:
+    if tree.get("kind") == SCHEDULER_KIND:
         message = "this is kube-scheduler's own configuration, not kubextend's"
         hint = "run kubextend convert FILE > kubextend.yaml, and give kubextend that file"
-        raise ConfigError([Issue("kind", message, kind, hint)])
-    if kind != KIND:
-        message = f'no kind "{kind}" is known' if kind else "Required value"
-        findings.complain(("kind",), message, kind, f"kind: {KIND}")
-    if version != API_VERSION:
-        message = f'no version "{version}" of {KIND} is known' if version else "Required value"
-        findings.complain(("apiVersion",), message, version, f"apiVersion: {API_VERSION}")
+        raise ConfigError([Issue("kind", message, SCHEDULER_KIND, hint)])
+    for field, right, what in (
+        ("kind", KIND, "kind {} is known"),
+        ("apiVersion", API_VERSION, f"version {{}} of {KIND} is known"),
+    ):
+        if (found := tree.get(field)) != right:
+            message = "no " + what.format(f'"{found}"') if found else "Required value"
+            findings.complain(field, message, found, f"{field}: {right}")
 
 
 def _prepared(
@@ -158,8 +149,9 @@ def _prepared(
     gets a note about an empty ``cluster`` section.
     """
     if "cluster" in tree and tree["cluster"] is None and "cluster.kubeconfig" not in overrides:
-        findings.note(("cluster",), "empty, so there is no access to the API; {} switches it on")
+        findings.note("cluster", "empty, so there is no access to the API; {} switches it on")
     prepared = {key: without_nulls(value) for key, value in tree.items() if value is not None}
+    prepared |= {"apiVersion": API_VERSION, "kind": KIND}
     for path, value in overrides.items():
         _set(prepared, path.split("."), value)
     extender = prepared.setdefault("extender", {})
@@ -168,24 +160,20 @@ def _prepared(
     return prepared
 
 
-def without_nulls(value: JsonValue, kept: Collection[str] = ()) -> JsonValue:
+def without_nulls(value: JsonValue) -> JsonValue:
     """Return a copy of a JSON value without null fields; in Kubernetes null means absent.
 
     The arguments of plugins, below the key ``args``, keep their nulls: each plugin decides what
     null means.
-
-    Args:
-        value: the JSON value.
-        kept: the fields that are kept even if they are null.
     """
     if isinstance(value, list):
-        return [without_nulls(item, kept) for item in value]
+        return [without_nulls(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: copy.deepcopy(item) if key == "args" else without_nulls(item, kept)
+        key: copy.deepcopy(item) if key == "args" else without_nulls(item)
         for key, item in value.items()
-        if item is not None or key in kept
+        if item is not None
     }
 
 

@@ -2,7 +2,9 @@
 
 from typing import Final
 
-__all__ = ["EXTENDED_POINTS", "IN_TREE_PLUGINS", "PLUGIN_TYPES"]
+__all__ = ["IN_TREE_PLUGINS", "PLUGIN_TYPES", "SCHEDULER_KIND"]
+
+SCHEDULER_KIND: Final = "KubeSchedulerConfiguration"
 
 # Go interface by extension point, in the order in which kube-scheduler checks the points, so that
 # kubextend and kube-scheduler report the same error first.
@@ -20,49 +22,20 @@ PLUGIN_TYPES: Final = {
     "permit": "PermitPlugin",
     "preEnqueue": "PreEnqueuePlugin",
     "queueSort": "QueueSortPlugin",
-    "placementGenerate": "PlacementGeneratePlugin",
-    "placementScore": "PlacementScorePlugin",
-    "podGroupPostFilter": "PodGroupPostFilterPlugin",
 }
 
-# Source: kubernetes v1.37 pkg/scheduler/framework/plugins: registry.go, and the methods of each
-_EXTENDED = """
-    DefaultBinder bind
-    DefaultPreemption preEnqueue postFilter podGroupPostFilter
-    DeferredPodScheduling preFilter filter permit
-    DynamicResources preEnqueue preFilter filter postFilter podGroupPostFilter score reserve preBind
-    GangScheduling preEnqueue permit
-    ImageLocality score
-    InterPodAffinity preFilter filter preScore score
-    NodeAffinity preFilter filter preScore score
-    NodeDeclaredFeatures preFilter filter
-    NodeName preFilter filter
-    NodePorts preFilter filter
-    NodeResourcesBalancedAllocation preScore score
-    NodeResourcesFit preFilter filter preScore score placementScore
-    NodeUnschedulable preFilter filter
-    NodeVolumeLimits preFilter filter
-    PodGroupPodsCount placementScore
-    PodTopologySpread preFilter filter preScore score
-    PrioritySort queueSort
-    SchedulingGates preEnqueue
-    TaintToleration preFilter filter preScore score
-    TopologyPlacementGenerator placementGenerate
-    VolumeBinding preFilter filter preScore score reserve preBind
-    VolumeRestrictions preFilter filter
-    VolumeZone preFilter filter
-"""
-EXTENDED_POINTS: Final = {
-    name: frozenset(points) for name, *points in map(str.split, _EXTENDED.split("\n")[1:-1])
-}
-"""The extension points of each in-tree plugin of the newest kube-scheduler."""
+# Source: kubernetes v1.37 pkg/scheduler/framework/plugins/registry.go, and v1.19 to v1.25
+# pkg/scheduler/framework/plugins/names/names.go
+_IN_TREE: Final = """
+    DefaultBinder DefaultPreemption DeferredPodScheduling DynamicResources GangScheduling
+    ImageLocality InterPodAffinity NodeAffinity NodeDeclaredFeatures NodeName NodePorts
+    NodeResourcesBalancedAllocation NodeResourcesFit NodeUnschedulable NodeVolumeLimits
+    PodGroupPodsCount PodTopologySpread PrioritySort SchedulingGates TaintToleration
+    TopologyPlacementGenerator VolumeBinding VolumeRestrictions VolumeZone
 
-_OF_THE_BETAS = """
     AzureDiskLimits CinderLimits EBSLimits GCEPDLimits NodeLabel NodePreferAvoidPods
     NodeResourcesLeastAllocated NodeResourcesMostAllocated RequestedToCapacityRatio SelectorSpread
     ServiceAffinity
 """
-
-# Source: kubernetes v1.19 to v1.25 pkg/scheduler/framework/plugins/names/names.go
-IN_TREE_PLUGINS: Final = EXTENDED_POINTS.keys() | frozenset(_OF_THE_BETAS.split())
+IN_TREE_PLUGINS: Final = frozenset(_IN_TREE.split())
 """The names of all in-tree plugins, those that only v1beta1 to v1beta3 know included."""

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from kubextend.config import model
 from kubextend.config.duration import Duration
-from kubextend.config.model import ExtenderConfiguration
+from kubextend.config.model import File
 from kubextend.framework.registered_plugin import RegisteredPlugin
 
 __all__ = ["SCHEMA_ID", "json_schema"]
@@ -29,10 +29,10 @@ _LAX: Final[Mapping[str, list[str]]] = {
     "integer": ["integer", "number", "string"],
     "number": ["number", "string"],
 }
-
+_OWN: Final = {"description", "title", "default"}
 # The model gives these fields defaults, so that ``load`` can name every missing one at once.
 _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
-    "ExtenderConfiguration": ("apiVersion", "kind", "profiles"),
+    "File": ("apiVersion", "kind", "profiles"),
     "ManagedResource": ("name",),
     "Plugin": ("name",),
     "PluginConfig": ("name",),
@@ -45,7 +45,7 @@ def json_schema(plugins: Mapping[str, RegisteredPlugin]) -> _Schema:
     Args:
         plugins: the plugins by name whose arguments the schema describes.
     """
-    generated = ExtenderConfiguration.model_json_schema()
+    generated = File.model_json_schema()
     sections: dict[str, _Schema] = generated.pop("$defs")
     definitions = {name: _object(name, each) for name, each in sections.items()}
     arguments = [
@@ -54,13 +54,8 @@ def json_schema(plugins: Mapping[str, RegisteredPlugin]) -> _Schema:
         if plugin.args_model is not None
     ]
     definitions["PluginConfig"] |= {"allOf": arguments}
-    return {
-        "$schema": _DRAFT,
-        "$id": SCHEMA_ID,
-        "title": model.KIND,
-        **_object(model.KIND, generated),
-        "$defs": definitions,
-    }
+    whole = {"title": model.KIND, **_object("File", generated), "$defs": definitions}
+    return {"$schema": _DRAFT, "$id": SCHEMA_ID, **whole}
 
 
 def _arguments(name: str, args_model: type[BaseModel], definitions: dict[str, _Schema]) -> _Schema:
@@ -101,29 +96,24 @@ def _object(name: str, generated: _Schema) -> _Schema:
         return generated
     section: type[BaseModel] = getattr(model, name)
     required = _REQUIRED.get(name, ())
-    properties: dict[str, _Schema] = generated["properties"]
-    fields = {info.alias or name: info for name, info in section.model_fields.items()}
+    infos = {info.alias or name: info for name, info in section.model_fields.items()}
+    properties: dict[str, _Schema] = {}
+    for field, given in generated["properties"].items():
+        value = {key: given[key] for key in given if key not in _OWN}
+        text = infos[field].description or inspect.getdoc(infos[field].annotation)
+        described = {"description": " ".join(str(text).split())}
+        least = {"string": "minLength", "array": "minItems"}.get(value.get("type", ""), "")
+        if field not in required:
+            value = _optional(value) | _default(given)
+        elif "const" not in value:
+            value |= {least: 1}
+        properties[field] = described | value
     return {
         "description": inspect.getdoc(section),
         "type": "object",
         "additionalProperties": False,
         **({"required": list(required)} if required else {}),
-        "properties": {
-            field: {
-                "description": " ".join(str(fields[field].description).split()),
-                **(_needed(_value(each)) if field in required else _optional(_value(each))),
-                **({} if field in required else _default(each)),
-            }
-            for field, each in properties.items()
-        },
-    }
-
-
-def _value(generated: _Schema) -> _Schema:
-    return {
-        key: each
-        for key, each in generated.items()
-        if key not in {"description", "title", "default"}
+        "properties": properties,
     }
 
 
@@ -133,11 +123,6 @@ def _default(generated: _Schema) -> _Schema:
     if isinstance(default, dict):
         return {"default": str(Duration(**default))} if "nanoseconds" in default else {}
     return {"default": default}
-
-
-def _needed(value: _Schema) -> _Schema:
-    least = {"string": "minLength", "array": "minItems"}[value["type"]]
-    return value if "const" in value else value | {least: 1}
 
 
 def _optional(value: _Schema) -> _Schema:

@@ -1,11 +1,6 @@
-"""Reads one YAML document as a JSON object, as kube-scheduler reads its own configuration.
-
-The reader is stricter than a YAML library: it refuses, with the line, a key that is given twice, a
-key that is no text, and a tag.
-"""
+"""Reads one YAML document as a JSON object; refuses, with the line, a key that is set twice."""
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -26,19 +21,16 @@ _NO_TABS = "YAML indents with spaces, and not with tabs"
 
 
 class _Loader(yaml.SafeLoader):
-    """Parses YAML as PyYAML's safe loader, but unquoted values as kube-scheduler's reader does.
+    """PyYAML's safe loader, which refuses a key that is set twice or is no text.
 
-    An unquoted date is text. An unquoted 12:30 is text too, and not the sexagesimal number 750.
+    As in kube-scheduler's reader, an unquoted date or = is text, and so is an unquoted 12:30,
+    which PyYAML takes for the sexagesimal number 750.
     """
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  PyYAML's own declaration
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        """Compose a node without a tag."""
-        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        if getattr(event, "tag", None) is not None:
-            _refuse(event, f"the tag {event.tag} has no meaning here; write the value alone")
-        return super().compose_node(parent, index)
+    yaml_implicit_resolvers = {  # noqa: RUF012  PyYAML's own declaration
+        first: [each for each in resolvers if each[0] not in {_TAG + "timestamp", _TAG + "value"}]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Compose a mapping whose keys are different texts."""
@@ -54,21 +46,20 @@ class _Loader(yaml.SafeLoader):
             lines[key.value] = key.start_mark.line + 1
         return node
 
+    def number(self, node: yaml.ScalarNode) -> int | float | str:
+        """Return the number of a node, or its text if it is a time of day."""
+        if ":" in node.value:
+            return str(node.value)
+        whole = node.tag == _TAG + "int"
+        return self.construct_yaml_int(node) if whole else self.construct_yaml_float(node)
+
+
+_Loader.add_constructor(_TAG + "int", _Loader.number)
+_Loader.add_constructor(_TAG + "float", _Loader.number)
+
 
 def _refuse(at: Any, why: str) -> NoReturn:
     raise ComposerError(None, None, why, at.start_mark)
-
-
-def _plain(tag: str, pattern: str, first: str) -> None:
-    _Loader.add_implicit_resolver(_TAG + tag, re.compile(pattern), list(first))
-
-
-_plain("bool", r"^(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$",
-       "yYnNtTfFoO")  # fmt: skip
-_plain("int", r"^[-+]?(?:0|[1-9][0-9]*|0x[0-9a-fA-F]+|0o?[0-7]+|0b[01]+)$", "-+0123456789")
-_plain("float", r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$", "-+.0123456789")
-_Loader.add_implicit_resolver(_TAG + "merge", re.compile(r"^<<$"), ["<"])
-_Loader.add_implicit_resolver(_TAG + "null", re.compile(r"^(?:~|null|Null|NULL|)$"), [*"~nN", ""])
 
 
 def read_file(path: str | Path) -> tuple[bytes, str]:
@@ -111,7 +102,7 @@ def read_document(data: bytes, source: str) -> dict[str, JsonValue]:
     except yaml.MarkedYAMLError as error:
         hint = _NO_TABS if "'\\t'" in (error.problem or "") else ""
         raise ConfigError([Issue(source, _yaml_sentence(error), hint=hint)]) from error
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, TypeError, KeyError) as error:
         raise ConfigError([Issue(source, " ".join(str(error).split()))]) from error
     except RecursionError as error:
         raise ConfigError([Issue(source, "nested too deeply")]) from error

@@ -1,23 +1,26 @@
 """Makes JSON of what the verbs recorded about a pod, and of the health of the plugins."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Final
 
+import orjson
+
 from kubextend import __version__, core
 from kubextend.decisions.nearest_nodes import InTime, nearest_nodes, what_the_pod_lacks
 from kubextend.framework.handle import HeldPod, HeldPods
+from kubextend.framework.status import Code
 from kubextend.profile import Profiles
 from kubextend.profile.breaker import PluginHealth
 from kubextend.profile.run_in_progress import PluginCall
 from kubextend.verbs.decision_records import (
     Decisions,
-    NodeVerdict,
     PodDecisions,
+    Recent,
     VerbCall,
-    scores_json,
+    Verdicts,
     short,
 )
 from kubextend.verbs.filter_outside_request import LookAgain
@@ -33,6 +36,8 @@ MOST_PODS: Final = 1_000
 """The most pods of each list of an overview; a list says how many there are."""
 
 Json = dict[str, object]
+
+_PASSED: Final[Json] = {"plugin": "", "reason": "", "detail": "", "unresolvable": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,32 +128,32 @@ class DecisionReader:
         answer["pod"] = answer["waiting"] = answer["lastBind"] = None
         answer["attempts"], answer["nearest"], answer["lacks"] = [], [], []
         # A pod in the queue has no record yet.
-        answer["queued"] = short(self.facts.why_queued(uid if record is None else record.pod.uid))
+        answer["queued"] = short(self.facts.why_queued(uid if record is None else record.uid))
         if record is None:
             return answer
-        pod = record.pod
-        answer["pod"] = _recorded(pod)
-        held = self.waiting_pods.get(pod.uid)
+        answer["pod"] = record.pod
+        held = self.waiting_pods.get(record.uid)
         answer["waiting"] = None if held is None else waiting_json(held)
         if record.last_bind is not None:
             answer["lastBind"] = _call(record.last_bind)
-        attempts = [list(attempt) for attempt in list(record.attempts)]
         answer["attempts"] = [
-            {"calls": [_call(call) for call in calls]} for calls in reversed(attempts)
+            {"calls": [_call(call) for call in list(calls)]} for calls in reversed(record.attempts)
         ]
-        if (profile := self.facts.profiles.for_pod(pod)) is not None:
-            first = attempts[-1][0]
-            answer["lacks"] = what_the_pod_lacks(
-                profile,
-                pod,
-                () if held is None else held.pending_plugins,
-                first.verdicts,
-                self.in_time,
-            )
-            if first.verdicts is not None:
-                nearest = nearest_nodes(profile, pod, first.verdicts, self.look_again, self.in_time)
-                answer["nearest"] = nearest
-        return answer
+        return answer | self._lacks(record.recent, held)
+
+    def _lacks(self, recent: Recent | None, held: HeldPod | None) -> Json:
+        """Return what a pod lacks on every node, and on the nearest nodes.
+
+        Nothing is known of a pod that was not asked about lately, and that Permit does not hold.
+        """
+        known = recent or held
+        profile = None if known is None else self.facts.profiles.for_pod(known.pod)
+        if known is None or profile is None:
+            return {}
+        holding = () if held is None else held.pending_plugins
+        lacks = what_the_pod_lacks(profile, known.pod, holding, recent, self.in_time)
+        near = recent and nearest_nodes(profile, recent, self.look_again, self.in_time)
+        return {"lacks": lacks, "nearest": near or []}
 
     def nodes(self, uid: str, wanted: Mapping[str, str]) -> Json | None:
         """Return what the last attempt decided about each node; None without a record of the pod.
@@ -161,11 +166,10 @@ class DecisionReader:
         if record is None:
             return None
         answer = self._answer("NodeDecisions")
-        calls = [call for call in list(record.attempts)[-1] if call.verdicts is not None]
-        answer["kept"] = bool(calls)
-        answer["items"] = [
-            _node(verdict) for verdict in _joined(calls) if _is_wanted(verdict, wanted)
-        ][:MOST_NODES]
+        recent = record.recent
+        answer["kept"] = recent is not None
+        nodes = [] if recent is None else _nodes(recent.verdicts)
+        answer["items"] = [each for each in nodes if wanted.items() <= each.items()][:MOST_NODES]
         return answer
 
     def overview(self) -> Json:
@@ -184,7 +188,7 @@ class DecisionReader:
         answer["waiting"] = {"total": len(held), "items": waiting}
         total, latest = self.decisions.latest(MOST_PODS)
         waits = {each.pod.uid for each in held}
-        pods = [_pod(record, waits=record.pod.uid in waits) for record in latest]
+        pods = [_pod(record, waits=record.uid in waits) for record in latest]
         answer["pods"] = {"total": total, "items": pods}
         return answer
 
@@ -216,29 +220,23 @@ def _names(pod: core.Pod) -> Json:
     return {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
 
 
-def _recorded(pod: core.Pod) -> Json:
-    group = pod.scheduling_group or None
-    return {**_names(pod), "schedulerName": pod.scheduler_name, "podGroup": group}
-
-
 def _pod(record: PodDecisions, *, waits: bool) -> Json:
     """Return what a list of pods says about one: where the pod is on its way."""
-    calls = list(record.attempts[-1])
-    last, counts = calls[-1], calls[0].node_counts()
-    nodes, passed = counts or (None, None)
+    calls = record.attempts[-1]
+    first, last = calls[0], calls[-1]
     return {
-        **_recorded(record.pod),
-        "state": "Waiting" if waits else _state(calls[0], last, passed),
+        **record.pod,
+        "state": "Waiting" if waits else _state(first, last),
         "verb": last.verb,
         "at": datetime.fromtimestamp(last.at_s, UTC),
-        "nodes": nodes,
-        "passed": passed,
+        "nodes": first.asked,
+        "passed": first.passed,
         "node": last.node,
-        "said": (last.error if last.done else "") or last.note or calls[0].note,
+        "said": (last.error if last.done else "") or last.note or first.note,
     }
 
 
-def _state(first: VerbCall, last: VerbCall, passed: int | None) -> str:
+def _state(first: VerbCall, last: VerbCall) -> str:
     """Return where a pod is on its way, by the first and the last call of its last attempt."""
     if not last.done:
         return "Binding"
@@ -246,23 +244,23 @@ def _state(first: VerbCall, last: VerbCall, passed: int | None) -> str:
         return "NotBound" if last.error else "Bound"
     if last.error or first.error:
         return "Failed"
-    if passed == 0 or first.note.startswith(NOT_PERMITTED):
+    if first.passed == 0 or first.note.startswith(NOT_PERMITTED):
         return "Rejected"
     return "Passed"
 
 
 def _call(call: VerbCall) -> Json:
-    plugin, point = call.failed
+    plugin, point, detail = call.failed
     rejected_by, rejected_at = call.rejected_by
-    failed = {"plugin": plugin, "extensionPoint": point, "detail": call.detail} if plugin else None
+    failed = {"plugin": plugin, "extensionPoint": point, "detail": detail} if plugin else None
     rejected = {"plugin": rejected_by, "extensionPoint": rejected_at} if rejected_at else None
     return {
         "verb": call.verb,
         "at": datetime.fromtimestamp(call.at_s, UTC),
         "tookSeconds": round(call.took_s, 6),
         "done": call.done,
-        "error": short(call.error),
-        "note": short(call.note),
+        "error": call.error,
+        "note": call.note,
         "failed": failed,
         "leftOut": [each.plugin for each in call.left_out],
         "plugins": [
@@ -273,7 +271,7 @@ def _call(call: VerbCall) -> Json:
             }
             for each, seconds in list(call.plugins.items())
         ],
-        "nodes": call.summary() or None,
+        "nodes": orjson.Fragment(call.summary) if call.summary else None,
         "node": call.node,
         "rejectedBy": rejected,
         "heldSeconds": call.held_s,
@@ -292,28 +290,23 @@ def waiting_json(held: HeldPod) -> Json:
     }
 
 
-def _joined(calls: Sequence[VerbCall]) -> Iterator[NodeVerdict]:
-    """Yield each node once, with its rejection by filter and its scores by prioritize."""
-    found: dict[str, NodeVerdict] = {}
+def _nodes(calls: Sequence[Verdicts]) -> list[Json]:
+    """Return each node with its rejection by filter and its scores by prioritize."""
+    found: dict[str, Json] = {}
     for call in calls:
-        if (verdicts := call.verdicts) is None:
-            continue
-        for each in verdicts.each():
-            before = found.get(each.node, each)
-            found[each.node] = before._replace(scores=each.scores or before.scores)
-    yield from found.values()
-
-
-def _is_wanted(verdict: NodeVerdict, wanted: Mapping[str, str]) -> bool:
-    return all(getattr(verdict, field) == value for field, value in wanted.items())
-
-
-def _node(verdict: NodeVerdict) -> Json:
-    return {
-        **verdict._asdict(),
-        "total": sum(weighted for _, _, weighted in verdict.scores.values()),
-        "scores": {plugin: scores_json(each) for plugin, each in verdict.scores.items()},
-    }
+        names = orjson.loads(call.nodes) if isinstance(call.nodes, bytes) else call.nodes.names
+        for row, name in enumerate(names):
+            node = found.setdefault(name, {"node": name, **_PASSED})
+            if call.scores or "scores" not in node:
+                node.update(call.scored(row))
+        for each in call.rejected():
+            status = each.status
+            hopeless = status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+            said = {"plugin": each.plugin, "reason": short(status.reason), "unresolvable": hopeless}
+            for row in each.nodes.indices():
+                detail = each.details.get(row, "") if each.details else status.detail
+                found[names[row]].update(said, detail=short(detail))
+    return list(found.values())
 
 
 def _points(

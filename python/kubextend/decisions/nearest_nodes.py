@@ -17,7 +17,7 @@ from kubextend.errors import KubextendError
 from kubextend.framework.plugin import Plugin, Rejection
 from kubextend.profile import Profile
 from kubextend.profile.guarded_calls import guarded
-from kubextend.verbs.decision_records import Verdicts, short
+from kubextend.verbs.decision_records import Recent, short
 from kubextend.verbs.filter_outside_request import LookAgain
 
 __all__ = ["InTime", "nearest_nodes", "what_the_pod_lacks"]
@@ -45,7 +45,7 @@ def what_the_pod_lacks(
     profile: Profile,
     pod: core.Pod,
     holding: Sequence[str],
-    verdicts: Verdicts | None,
+    recent: Recent | None,
     in_time: InTime,
 ) -> list[dict[str, object]]:
     """Return what the pod lacks on every node, by plugin.
@@ -56,10 +56,10 @@ def what_the_pod_lacks(
         profile: the profile of the pod.
         pod: the pod.
         holding: the names of the plugins whose Permit holds the pod.
-        verdicts: what the last filter call decided; None if it is not kept.
+        recent: what the last attempt decided; None if it is not kept.
         in_time: calls the plugins' ``unblock``.
     """
-    rejections = () if verdicts is None else verdicts.rejections
+    rejections = () if recent is None else recent.verdicts[0].rejections
     stopping = {each.plugin for each in rejections if each.nodes.all()}.union(holding)
     return [
         {"plugin": plugin.name, "lacks": lacks}
@@ -69,7 +69,7 @@ def what_the_pod_lacks(
 
 
 def nearest_nodes(
-    profile: Profile, pod: core.Pod, verdicts: Verdicts, look_again: LookAgain, in_time: InTime
+    profile: Profile, recent: Recent, look_again: LookAgain, in_time: InTime
 ) -> list[dict[str, object]]:
     """Return up to five nodes that the fewest plugins reject now, each with what it lacks.
 
@@ -77,14 +77,13 @@ def nearest_nodes(
     first plugin that rejects a node. The result is empty if a node passed, if PreFilter rejected
     the pod, or if only the names of the nodes are kept.
     """
-    nodes = verdicts.nodes.latest
-    filters = {plugin.name for plugin in profile.filter}
-    if nodes is None or not len(nodes) or not verdicts.rejections:
+    pod, first = recent.pod, recent.verdicts[0]
+    rejections, filters = first.rejections, {plugin.name for plugin in profile.filter}
+    if isinstance(first.nodes, bytes) or not any(each.plugin in filters for each in rejections):
         return []
-    if not any(each.plugin in filters for each in verdicts.rejections):
+    if not reduce(or_, (each.nodes for each in rejections)).all():
         return []
-    if not reduce(or_, (each.nodes for each in verdicts.rejections)).all():
-        return []
+    nodes = first.nodes.latest()
     found: list[tuple[Plugin, Rejection]] = []
     for plugin in profile.filter:
         try:

@@ -9,15 +9,15 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from kubextend import cluster, queue_controller
+from kubextend.admission.differences import Difference, Found, differences
+from kubextend.admission.policies import LABEL, policies
 from kubextend.cluster import LeaseName
 from kubextend.cluster.api_call import NOT_FOUND
-from kubextend.config.admission_diff import Difference, Found, differences
-from kubextend.config.admission_policies import LABEL, policies
-from kubextend.config.scheduler_comparison import scheduler_lease, scheduler_names
 from kubextend.doctor.examined import SAME_KUBECONFIG, Examined
 from kubextend.doctor.finding import Problem, error, skipped, warning
 from kubextend.errors import ClusterError
 from kubextend.framework.handle import NO_CLUSTER, Handle
+from kubextend.kube_scheduler.compare import scheduler_lease, scheduler_names
 from kubextend.profile import WaitingPods
 from kubextend.prometheus.args import PrometheusArgs
 from kubextend.prometheus.source import Source
@@ -126,7 +126,7 @@ def gates(examined: Examined) -> Iterator[Problem]:
     """Look for pods with a scheduling gate that nobody removes."""
     config = examined.config
     queue_gate = config.queue.gate
-    queued = {profile.scheduler_name for profile in config.resolved} if config.queues else set()
+    queued = {profile.scheduler_name for profile in config.profiles} if config.queues else set()
     unreleased: Counter[str] = Counter()
     foreign: Counter[str] = Counter()
     for pod in examined.pending_pods:
@@ -147,7 +147,7 @@ def gates(examined: Examined) -> Iterator[Problem]:
 
 def scheduler_names_of_pods(examined: Examined) -> Iterator[Problem]:
     """Look for pending pods whose spec.schedulerName is nearly that of a profile."""
-    ours = {profile.scheduler_name for profile in examined.config.resolved}
+    ours = {profile.scheduler_name for profile in examined.config.profiles}
     known = {*ours, *examined.config.pass_through, _DEFAULT_SCHEDULER}
     if examined.scheduler is not None:
         known |= scheduler_names(examined.scheduler)
@@ -214,7 +214,7 @@ def _sources(examined: Examined) -> Iterator[tuple[str, Source]]:
     handle = Handle(
         WaitingPods(), NO_CLUSTER, configuration=config, common_metrics=CollectorRegistry()
     )
-    for profile in config.resolved:
+    for profile in config.profiles:
         for name, args in profile.args.items():
             if isinstance(args, PrometheusArgs):
                 config.plugins[name].make(args, handle)

@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kubextend import app
-from kubextend.config.admission_rules import points_without_node_affinity
+from kubextend.admission.rules import points_without_node_affinity
 from kubextend.config.issues import Findings
-from kubextend.config.kube_versions import NEWEST, KubeVersion, refuse_unread
-from kubextend.config.scheduler_comparison import scheduler_differences
-from kubextend.config.scheduler_file import read_scheduler_configuration
 from kubextend.config.yaml_document import read_document, read_file
 from kubextend.doctor.examined import Examined
 from kubextend.doctor.finding import Problem, error, skipped, warning
 from kubextend.errors import ConfigError, Issue
+from kubextend.kube_scheduler.compare import scheduler_differences
+from kubextend.kube_scheduler.file import read_scheduler_configuration
+from kubextend.kube_scheduler.versions import NEWEST, KubeVersion, refuse_unread
 
 __all__ = ["certificate_name", "kube_version", "node_mode", "scheduler_file"]
 
@@ -99,15 +99,9 @@ def _ignored_rules(examined: Examined, scheduler: Path) -> Iterator[Problem]:
 
 def _traps(examined: Examined, version: KubeVersion) -> Iterator[Problem]:
     """Yield what is known of a version; source: the table of versions in docs/operating.md."""
-    if version < _TESTED_FROM:
+    if not _TESTED_FROM <= version <= NEWEST:
         message = f"kubextend is not tested with kube-scheduler {version}"
         yield warning(message, f"the tested versions are {_TESTED_FROM} to {NEWEST}")
-    if examined.config.extender.preempt_groups and not version.has_pod_groups:
-        message = (
-            f"extender.preemptGroups lets kube-scheduler {version} evict pods while kubextend is "
-            "down, and this version evicts no pod group as a whole"
-        )
-        yield error(message, "leave preemptGroups out")
     if examined.config.queues and version < _SERVES_GATE_POLICY:
         message = (
             f"kube-apiserver {version} does not serve the policy that puts the queue's gate on pods"

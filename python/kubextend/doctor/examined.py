@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kubextend import cluster, core, queue_controller
-from kubextend.config import ExtenderConfiguration
-from kubextend.config.admission_rules import PodRules
-from kubextend.config.kube_versions import KubeVersion
+from kubextend.admission.rules import PodRules
+from kubextend.config import Configuration
 from kubextend.errors import ClusterError
+from kubextend.kube_scheduler.versions import KubeVersion
 
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
@@ -36,7 +36,7 @@ class Examined:
         rules: the rules that are compiled; None: no rule is.
     """
 
-    config: ExtenderConfiguration
+    config: Configuration
     scheduler: Path | None = None
     kubeconfig: str | None = None
     kube_version: KubeVersion | None = None

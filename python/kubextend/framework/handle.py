@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     # Types alone: this package calls neither, and plugins without a cluster load no client.
     from kubernetes.client import ApiClient
 
-    from kubextend.config import ExtenderConfiguration
+    from kubextend.config import Configuration
 
 __all__ = [
     "NO_ANNOTATIONS",
@@ -280,7 +280,7 @@ class Handle:
     Args:
         waiting_pods: the pods that Permit plugins hold.
         cluster: access to the cluster.
-        configuration: the whole typed configuration, an ``ExtenderConfiguration``.
+        configuration: the whole typed configuration, a ``Configuration``.
         registries: returns the registry for the metrics of one plugin instance.
         common_metrics: the registry for metrics of what ``shared`` makes; None: no such metrics.
 
@@ -295,7 +295,7 @@ class Handle:
         waiting_pods: HeldPods,
         cluster: ClusterPorts = NO_CLUSTER,
         *,
-        configuration: "ExtenderConfiguration | None" = None,
+        configuration: "Configuration | None" = None,
         registries: Callable[[Owner], CollectorRegistry] = lambda _owner: CollectorRegistry(),
         common_metrics: CollectorRegistry | None = None,
     ) -> None:

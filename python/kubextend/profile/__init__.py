@@ -2,7 +2,7 @@
 
 from kubextend.framework.plugin import Scores
 from kubextend.profile.binding_cycle import BindingCycle, BindingPlugins, BindTime
-from kubextend.profile.profile import FilterOutcome, PluginScores, Profile, Profiles, always
+from kubextend.profile.profile import FilterOutcome, PluginScores, Profile, Profiles
 from kubextend.profile.starts import PluginStarts
 from kubextend.profile.time_limited_calls import PluginLimits
 from kubextend.profile.waiting_pods import WaitingPod, WaitingPods
@@ -20,5 +20,4 @@ __all__ = [
     "Scores",
     "WaitingPod",
     "WaitingPods",
-    "always",
 ]

@@ -170,7 +170,6 @@ class BindingCycle:
         why_no_room: returns why the node, by its name, has no room any more for the pod, by its
             UID; "" if it has. Called when ``why_not_there`` is.
         on_late_unreserve: called if a plugin's Unreserve has run after the end of the cycle.
-        permit_rejected: whether Permit rejected the pod; valid after ``run``.
         was_held: whether Permit held the pod for a time; valid after ``run``.
         bound: whether the pod was bound, even if the cycle failed afterwards.
         rejected_by: the plugin that rejected the pod, and the extension point; empty: none did.
@@ -189,7 +188,6 @@ class BindingCycle:
     why_not_there: Callable[[], str] = lambda: ""
     why_no_room: Callable[[str, str], str] = lambda _uid, _node: ""
     on_late_unreserve: Callable[[], object] = lambda: None
-    permit_rejected: bool = field(default=False, init=False)
     was_held: bool = field(default=False, init=False)
     bound: bool = field(default=False, init=False)
     rejected_by: tuple[str, str] = field(default=("", ""), init=False)
@@ -214,7 +212,17 @@ class BindingCycle:
         self._cancelled_before = times_cancelled()
         try:
             async with seconds_until(self.time.all_until_s):
-                status = await self._until_bound()
+                status = Status.success()
+                for why_not, step in (
+                    (self._why_over, self._reserve),
+                    # A pod that is gone must not complete its gang.
+                    (self._why_over, self._permit),
+                    (self.why_not_now, self._pre_bind),
+                    (self.why_not_now, self._bind),
+                ):
+                    status = Status.error(why) if (why := why_not()) else await step()
+                    if not status.is_success:
+                        break
         except BaseException:
             await self._give_up()
             raise
@@ -224,6 +232,11 @@ class BindingCycle:
         elif self.plugins.post_bind:
             await _to_the_end(self._post_bind())
         return status
+
+    @property
+    def permit_rejected(self) -> bool:
+        """Whether Permit rejected the pod; valid after ``run``."""
+        return self.rejected_by[1] == "Permit"
 
     def lose_node(self, why: str) -> None:
         """Make the binding cycle fail before it binds the pod, and end a wait in Permit.
@@ -237,20 +250,6 @@ class BindingCycle:
         waiting = self.waiting_pods.get(self.pod.uid)
         if waiting is not None and waiting.node_name == self.node_name:
             waiting.send_back(why)
-
-    async def _until_bound(self) -> Status:
-        steps = (
-            (self._why_over, self._reserve),
-            # A pod that is gone must not complete its gang.
-            (self._why_over, self._permit),
-            (self.why_not_now, self._pre_bind),
-            (self.why_not_now, self._bind),
-        )
-        for why_not, step in steps:
-            status = Status.error(why) if (why := why_not()) else await step()
-            if not status.is_success:
-                return status
-        return Status.success()
 
     def _why_over(self) -> str:
         return self._lost or self.why_over()
@@ -275,11 +274,6 @@ class BindingCycle:
         return Status.success()
 
     async def _permit(self) -> Status:
-        status = await self._permitted()
-        self.permit_rejected = status.is_rejected
-        return status
-
-    async def _permitted(self) -> Status:
         waits_s: dict[str, float] = {}
         for plugin in self.plugins.permit:
             answer = await self._call(plugin, "Permit", "permit", self.time.plugins_until_s)
@@ -453,44 +447,45 @@ class BindingCycle:
             return status
         raise about(error_of(plugin, point, status), self.pod, self.node_name)
 
-    async def _call(self, plugin: Plugin, point: str, method: str, deadline_s: float | None) -> Any:
+    async def _call(self, plugin: Plugin, point: str, name: str, deadline_s: float | None) -> Any:
+        """Await a plugin's method, on a thread if it is not ``async``, and return its result.
+
+        The result is awaited too if a decorator hides that the plugin's method is ``async``.
+        """
+        guard = guarded_async(
+            plugin, point, self.pod, deadline_s=deadline_s, cleanup=point == "Unreserve"
+        )
         try:
-            return await guarded_async(
-                plugin,
-                point,
-                partial(self._awaited, plugin, point, method, deadline_s),
-                pod=self.pod,
-                deadline_s=deadline_s,
-                cleanup=point == "Unreserve",
-            )
+            async with guard:
+                method = getattr(plugin, name)
+                call = partial(method, self.state, self.pod, self.node_name)
+                if inspect.iscoroutinefunction(method):
+                    return await call()
+                returned, result = self.limits.binding_call(
+                    plugin.name,
+                    deadline_s,
+                    call,
+                    cleanup=point in ("Unreserve", "PostBind"),
+                    on_late=self._on_late(plugin, point),
+                )
+                await returned
+                answer = result.result()
+                return await answer if inspect.isawaitable(answer) else answer
         except PluginError as error:
             error.node = self.node_name
             raise
 
-    async def _awaited(
-        self, plugin: Plugin, point: str, name: str, deadline_s: float | None
-    ) -> Any:
-        """Await a plugin's method, and also its result if that is awaitable.
+    def _on_late(
+        self, plugin: Plugin, point: str
+    ) -> "Callable[[asyncio.Future[None]], object] | None":
+        """Return what to call if a method goes on though its time is over; None: nothing.
 
-        The result is awaitable if a decorator hides that the plugin's method is ``async``.
+        kube-scheduler calls Unreserve when the methods before it have returned, so each of them may
+        leave what the plugin's Unreserve has to free.
         """
-        method = getattr(plugin, name)
-        call = partial(method, self.state, self.pod, self.node_name)
-        if not inspect.iscoroutinefunction(method):
-            # kube-scheduler calls Unreserve when the methods before it have returned, so each of
-            # them may leave what the plugin's Unreserve has to free.
-            reserves = any(each is plugin for each in self.plugins.reserve)
-            is_undone = reserves and point != "PostBind"
-            call = partial(
-                self.limits.binding_call,
-                plugin.name,
-                deadline_s,
-                call,
-                cleanup=point in ("Unreserve", "PostBind"),
-                on_late=partial(self._outlived, plugin, point) if is_undone else None,
-            )
-        answer = await call()
-        return await answer if inspect.isawaitable(answer) else answer
+        reserves = any(each is plugin for each in self.plugins.reserve)
+        is_undone = reserves and point != "PostBind"
+        return partial(self._outlived, plugin, point) if is_undone else None
 
 
 async def _to_the_end(work: Coroutine[None, None, None]) -> None:

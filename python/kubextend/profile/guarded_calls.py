@@ -4,8 +4,8 @@ import asyncio
 import logging
 import time
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from types import TracebackType
+from typing import Final
 
 from kubextend import core
 from kubextend.errors import PluginError
@@ -29,8 +29,6 @@ __all__ = [
 
 _DETAILS = logging.getLogger(f"{__name__}.details")
 _DETAILS.addFilter(AtMost(10))
-
-_Answer = TypeVar("_Answer")
 
 # What points allow; all others allow success or a rejection.
 _MAY: Final = {
@@ -92,51 +90,72 @@ class guarded:  # noqa: N801  read as a verb: with guarded(plugin, "Filter", pod
                 self._run.end_call()
 
 
-async def guarded_async(
-    plugin: Plugin,
-    point: str,
-    call: Callable[[], Awaitable[_Answer]],
-    *,
-    pod: core.Pod | None = None,
-    deadline_s: float | None,
-    cleanup: bool = False,
-) -> _Answer:
-    """Await a plugin's call and return its result; turn what the plugin raises into PluginError.
+class guarded_async:  # noqa: N801  read as a verb: async with guarded_async(plugin, "Permit", pod)
+    """A context in which to await a plugin; turns whatever the plugin raises into PluginError.
 
-    If this task is cancelled, the function raises CancelledError unchanged. A CancelledError
-    without a cancellation of this task is the plugin's failure.
+    A CancelledError passes unchanged if this task is cancelled. A CancelledError without a
+    cancellation of this task is the plugin's failure.
 
     Args:
         plugin: the plugin that is called.
         point: the extension point, such as ``PreBind``.
-        call: begins the call.
         pod: the pod that the call is about.
         deadline_s: the time on the clock of ``time.monotonic`` until which to wait; None: for ever.
         cleanup: True calls the plugin even if its breaker is open.
 
     Raises: PluginError: the plugin raised, did not return in time, or its breaker is open.
     """
-    run = current_run()
-    if run is not None:
-        run.begin_call(plugin.name, point, cleanup=cleanup)
-    cancelled_before = times_cancelled()
-    try:
-        async with seconds_until(deadline_s) as time_out:
-            return await call()
-    except BaseException as error:
-        # Checked before the cancellation: a late event loop meets this deadline and that of the
-        # whole cycle at once, and the plugin is the reason for both.
-        if time_out.expired():
+
+    __slots__ = ("_before", "_cleanup", "_plugin", "_pod", "_point", "_run", "_time_out")
+
+    def __init__(
+        self,
+        plugin: Plugin,
+        point: str,
+        pod: core.Pod | None = None,
+        *,
+        deadline_s: float | None,
+        cleanup: bool = False,
+    ) -> None:
+        self._plugin, self._point, self._pod, self._cleanup = plugin, point, pod, cleanup
+        self._run = current_run()
+        self._time_out = seconds_until(deadline_s)
+
+    async def __aenter__(self) -> None:
+        if self._run is not None:
+            self._run.begin_call(self._plugin.name, self._point, cleanup=self._cleanup)
+        self._before = times_cancelled()
+        await self._time_out.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        run, plugin, point = self._run, self._plugin, self._point
+        try:
+            await self._time_out.__aexit__(kind, error, traceback)
+        except TimeoutError as late:
+            error = late
+        try:
+            if error is None:
+                return
+            # Checked before the cancellation: a late event loop meets this deadline and that of
+            # the whole cycle at once, and the plugin is the reason for both.
+            if self._time_out.expired():
+                if run is not None:
+                    run.hung(plugin.name, point)
+                hung = PluginError(plugin.name, point, "has not answered in time")
+                raise about(hung, self._pod) from error
+            if isinstance(error, CancelledError) and times_cancelled() > self._before:
+                return
+            raise _failed(run, plugin, point, error, self._pod) from _cause(error)
+        finally:
+            # An error that is raised here refers to this frame.
+            del error
             if run is not None:
-                run.hung(plugin.name, point)
-            late = PluginError(plugin.name, point, "has not answered in time")
-            raise about(late, pod) from error
-        if isinstance(error, CancelledError) and times_cancelled() > cancelled_before:
-            raise
-        raise _failed(run, plugin, point, error, pod) from _cause(error)
-    finally:
-        if run is not None:
-            run.end_call()
+                run.end_call()
 
 
 def status_of(plugin: Plugin, point: str, answer: object, pod: core.Pod | None = None) -> Status:

@@ -1,6 +1,6 @@
 """Lets plugins that filter or score one node per call serve calls for all nodes at once."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
@@ -129,13 +129,20 @@ def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> F
         state: CycleState, pod: core.Pod, nodes: core.Nodes, kept: core.Mask
     ) -> list[Rejection]:
         ask = partial(per_node.filter, state, pod)
-        # A comprehension over views costs half of a loop in the core that calls back.
+        # A map over views costs half of a loop in the core that calls back.
         infos = nodes.infos(now(state) if needs_pods else None)
         rows = range(len(infos)) if kept.count() == len(infos) else kept.indices()
         left = infos if len(rows) == len(infos) else [infos[row] for row in rows]
-        judged: tuple[list[Status | None], frozenset[int]]
-        judged = _judged(per_node, ask, pod, left, _TOO_LARGE)
-        said = judged[0]
+        said: list[Status | None] = []
+        asking = iter(left)
+        try:
+            said.extend(map(ask, asking))
+        except Exception as error:  # noqa: BLE001  raised again, as its cause
+            _raise_again(per_node, pod, error, left, asking)
+        if len(said) < len(left):
+            judged: tuple[list[Status | None], frozenset[int]]
+            judged = _judged(per_node, ask, left, _TOO_LARGE)
+            said = judged[0]
         if left is infos:
             return _gathered(said, infos)
         statuses: list[Status | None] = [None] * len(infos)
@@ -167,19 +174,52 @@ def score_nodes_of(plugin: ScorePlugin | PerNodeScorePlugin, pods: Pods) -> Scor
         ask = partial(per_node.score, state, pod)
         seen = pods() if state.pods_seen is None else state.pods_seen
         infos = nodes.infos(seen if needs_pods else None)
-        return Scored(*_judged(per_node, ask, pod, infos, MIN_NODE_SCORE))
+        scores: list[int] = []
+        asking = iter(infos)
+        try:
+            scores.extend(map(ask, asking))
+        except Exception as error:  # noqa: BLE001  raised again, as its cause
+            _raise_again(per_node, pod, error, infos, asking)
+        if len(scores) < len(infos):
+            return Scored(*_judged(per_node, ask, infos, MIN_NODE_SCORE))
+        return Scored(scores)
 
     return score_nodes
+
+
+def _raise_again(
+    plugin: Plugin,
+    pod: core.Pod,
+    error: Exception,
+    infos: Sequence[core.NodeInfo],
+    left: Iterator[core.NodeInfo],
+) -> None:
+    """Raise the error of a plugin with the name of its node, unless the node is to be skipped.
+
+    Args:
+        plugin: the plugin.
+        pod: the pod that is scheduled.
+        error: what the plugin raised.
+        infos: the nodes.
+        left: the nodes that the plugin was not called for.
+
+    Raises: AtNodeError: the plugin failed.
+    """
+    if pod.truncated or not isinstance(error, TruncatedPodError):
+        row = len(infos) - len(list(left)) - 1
+        raise AtNodeError(infos[row].name) from _cause(plugin, error)
 
 
 def _judged(
     plugin: Plugin,
     ask: Callable[[core.NodeInfo], _Answer],
-    pod: core.Pod,
     infos: Sequence[core.NodeInfo],
     too_large: _Answer,
 ) -> tuple[list[_Answer], frozenset[int]]:
     """Call a plugin's method for each node; return the results, and indices of skipped nodes.
+
+    Used where a call for all nodes in one ``map`` ended early, as a StopIteration of the plugin
+    ends a ``map`` without an error.
 
     A node is skipped, with the result ``too_large``, if the plugin reads a field that kubextend
     dropped from a very large pod on the node. An oversized pod therefore affects only its own node.
@@ -187,21 +227,12 @@ def _judged(
     Args:
         plugin: the plugin.
         ask: calls the plugin's method for one node.
-        pod: the pod that is scheduled.
         infos: the nodes.
         too_large: the result for a node with an oversized pod.
 
     Raises: AtNodeError: the plugin raised any other error; the AtNodeError has the name of the
         node.
     """
-    left = iter(infos)
-    try:
-        # A StopIteration of the plugin would end a map as if there were no further nodes.
-        return [ask(node) for node in left], frozenset()
-    except Exception as error:  # noqa: BLE001  raised again, as its cause
-        if pod.truncated or not isinstance(error, TruncatedPodError):
-            row = len(infos) - len(list(left)) - 1
-            raise AtNodeError(infos[row].name) from _cause(plugin, error)
     unknown: set[int] = set()
     answers = []
     for row, node in enumerate(infos):

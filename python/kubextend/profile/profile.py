@@ -56,7 +56,6 @@ __all__ = [
     "PreFilterOutcome",
     "Profile",
     "Profiles",
-    "always",
     "post_filtered",
     "pre_filtered",
 ]
@@ -74,9 +73,6 @@ _PRE_FILTER_CODES = frozenset(
 
 LeftOut = Callable[[PluginError], object]
 """A callback for the failure of a plugin without which the run goes on: failurePolicy Ignore."""
-
-GoesOn = Callable[[], bool]
-"""A function that returns whether there is time to filter one more node alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +139,6 @@ class PluginScores(NamedTuple):
 
 def _no_pods() -> core.PodSnapshot | None:
     return None
-
-
-def always() -> bool:
-    """Return True: there is time for any number of nodes."""
-    return True
 
 
 @dataclass(frozen=True)
@@ -300,7 +291,6 @@ class Profile:
         pod: core.Pod,
         nodes: core.Nodes,
         left_out: LeftOut | None = None,
-        goes_on: GoesOn = always,
     ) -> FilterOutcome:
         """Run PreFilter and Filter for a pod, and take nominated pods into account.
 
@@ -324,8 +314,6 @@ class Profile:
             nodes: the nodes to filter.
             left_out: called for each plugin that failed and whose failurePolicy is Ignore; the run
                 goes on without the plugin. None: any failure is raised.
-            goes_on: called before each node is filtered alone; after False, the result with all
-                nominated pods counts for the remaining nodes.
 
         Raises: PluginError: a plugin failed.
         Source: kubernetes v1.36 pkg/scheduler/schedule_one.go findNodesThatFitPod,
@@ -343,7 +331,7 @@ class Profile:
         rejections, across_nodes = judge_with(both)
         if across_nodes and rejections and both.count() > 1:
             # kube-scheduler judges a node with the pods that are nominated to that node alone.
-            rejections = _judged_alone(rejections, lambda node: judge_with(node)[0], goes_on)
+            rejections = _judged_alone(rejections, lambda node: judge_with(node)[0])
         kept = reduce(and_, (~rejection.nodes for rejection in rejections), outcome.kept)
         return FilterOutcome(kept, [*outcome.rejections, *rejections])
 
@@ -594,11 +582,6 @@ class Profiles:
         return any(profile.filters_in_python for profile in self.by_scheduler_name.values())
 
     @property
-    def count_pods(self) -> bool:
-        """Whether filters of any profile count the pods on nodes."""
-        return any(profile.counts_pods for profile in self.by_scheduler_name.values())
-
-    @property
     def score_in_python(self) -> bool:
         """Whether a plugin of any profile runs Python code at PreFilter, PreScore or Score."""
         return any(profile.scores_in_python for profile in self.by_scheduler_name.values())
@@ -698,9 +681,7 @@ def _outside(before: PreFilterOutcome, nodes: core.Nodes, some: core.Mask) -> Re
 
 
 def _judged_alone(
-    joint: Sequence[Rejection],
-    judge: Callable[[core.Mask], Sequence[Rejection]],
-    goes_on: GoesOn,
+    joint: Sequence[Rejection], judge: Callable[[core.Mask], Sequence[Rejection]]
 ) -> list[Rejection]:
     """Filter up to 16 of the rejected nodes again, each alone, and return all rejections.
 
@@ -710,21 +691,14 @@ def _judged_alone(
     Args:
         joint: one or more rejections of a run for many nodes; no node is in two of them.
         judge: filters one node alone, and returns its rejections.
-        goes_on: returns whether there is time to filter one more node.
     """
     rejected = reduce(or_, (rejection.nodes for rejection in joint))
-    alone = []
-    rejections: list[Rejection] = []
-    for row in rejected.indices()[:_MOST_ALONE]:
-        if not goes_on():
-            break
-        alone.append(_only(row, len(rejected)))
-        rejections += judge(alone[-1])
+    alone = [_only(row, len(rejected)) for row in rejected.indices()[:_MOST_ALONE]]
     left = reduce(and_, (~node for node in alone), rejected)
-    for rejection in joint:
-        if (nodes := rejection.nodes & left).any():
-            rejections.append(replace(rejection, nodes=nodes))
-    return rejections
+    return [
+        *(rejection for node in alone for rejection in judge(node)),
+        *(replace(each, nodes=each.nodes & left) for each in joint if (each.nodes & left).any()),
+    ]
 
 
 def _only(row: int, length: int) -> core.Mask:

@@ -5,8 +5,8 @@ A ``Run`` is the record of a request, of a part of a request, or of a plugin's `
 
 import time
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from contextvars import Context, ContextVar, Token, copy_context
+from typing import TYPE_CHECKING, NamedTuple
 
 from kubextend.errors import PluginError
 from kubextend.profile.breaker import Breakers
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from kubextend import core
 
 __all__ = ["AbandonedError", "PluginCall", "Run", "UncalledError", "current_run"]
-
-_T = TypeVar("_T")
 
 
 class AbandonedError(BaseException):
@@ -96,15 +94,11 @@ class Run:
         self._abandoned = False
         self._token: Token[Run | None]
 
-    def enter(self, work: Callable[[], _T]) -> _T:
-        """Call ``work`` as part of this run, and return the result.
-
-        Raises: AbandonedError: the run was abandoned.
-        """
-        with self:
-            result = work()
-            self.check()
-        return result
+    def context(self) -> Context:
+        """Return a copy of the present context, with this as the current run."""
+        context = copy_context()
+        context.run(_RUN.set, self)
+        return context
 
     def __enter__(self) -> None:
         """Make this the current run of this thread or task."""
@@ -113,6 +107,10 @@ class Run:
     def __exit__(self, *_: object) -> None:
         """End the run, and count its calls."""
         _RUN.reset(self._token)
+        self.end()
+
+    def end(self) -> None:
+        """Count the calls of the run, unless ``abandon`` has counted them."""
         if not self._abandoned:
             self._count(self.spent_s)
 
@@ -169,6 +167,11 @@ class Run:
         """Raise AbandonedError if this run was abandoned."""
         if self._abandoned:
             raise AbandonedError
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether nobody waits for the work of this run any more."""
+        return self._abandoned
 
     @property
     def elapsed_s(self) -> float:

@@ -124,7 +124,8 @@ class PluginStarts:
     async def _start_plugin(self, plugin: Any) -> None:
         if inspect.iscoroutinefunction(plugin.start):
             until_s = time.monotonic() + self._deadline_s
-            await guarded_async(plugin, _POINT, plugin.start, deadline_s=until_s)
+            async with guarded_async(plugin, _POINT, deadline_s=until_s):
+                await plugin.start()
         else:
             await self._limits.within_async(self._deadline_s, partial(_call_start, plugin))
 

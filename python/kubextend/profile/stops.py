@@ -36,7 +36,8 @@ async def stop_async(plugin: Any, failures: PluginFailures) -> None:
     """Await a plugin's async method ``stop`` for 10 s at most; log a failure."""
     until_s = time.monotonic() + _STOP_S
     try:
-        await guarded_async(plugin, _POINT, plugin.stop, deadline_s=until_s)
+        async with guarded_async(plugin, _POINT, deadline_s=until_s):
+            await plugin.stop()
     except PluginError as error:
         failures.note(error, f"stop of plugin {plugin.name} failed")
 

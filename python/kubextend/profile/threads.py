@@ -71,12 +71,20 @@ class Job(Generic[_T]):
 
     Attributes:
         future: gets the result of the call when the call ends, even after the thread was abandoned.
+        context: the context in which the call runs; by default a copy of the present one.
+        on_end: called on the thread after the call, before the result is put into ``future``.
     """
 
-    def __init__(self, work: Callable[[], _T]) -> None:
+    def __init__(
+        self,
+        work: Callable[[], _T],
+        context: Context | None = None,
+        on_end: Callable[[], object] | None = None,
+    ) -> None:
         self.future: Future[_T] = Future()
+        self.context = copy_context() if context is None else context
+        self.on_end = on_end or _nothing
         self._work = work
-        self._context: Context = copy_context()
         self._phase = _Phase.QUEUED
         self._on_return: Callable[[], object] = _nothing
         self._thread_id: int | None = None
@@ -101,20 +109,10 @@ class Job(Generic[_T]):
         if self.future.cancel():
             self._work = _nothing  # type: ignore[assignment]
 
-    def _run(self) -> Callable[[], object]:
-        """Run the call, and return a function that puts the result into ``future``."""
-        # Whoever is told may count what the work held as free, such as a body.
+    def taken(self) -> Callable[[], _T]:
+        """Return what to call, once; whoever is told may count as free what it held, as a body."""
         work, self._work = self._work, _nothing  # type: ignore[assignment]
-        try:
-            result = self._context.run(work)
-        except BaseException as error:  # noqa: BLE001  told to whoever waits
-            return partial(self.future.set_exception, error)
-        else:
-            return partial(self.future.set_result, result)
-        finally:
-            # An error refers to its frames, and this frame would refer to the error through the
-            # job. What they hold, such as a body, would stay until the garbage collector runs.
-            del self, work
+        return work
 
 
 class Threads:
@@ -137,15 +135,20 @@ class Threads:
         # Whether the system refused the last thread that was to begin, which is logged once.
         self._is_refused = False
 
-    def submit(self, work: Callable[[], _T]) -> Job[_T]:
+    def submit(
+        self,
+        work: Callable[[], _T],
+        context: Context | None = None,
+        on_end: Callable[[], object] | None = None,
+    ) -> Job[_T]:
         """Queue a call, which begins as soon as a thread is free.
 
         If the system refuses a new thread, as at a limit of processes, the call waits for a thread
-        of this pool.
+        of this pool. The arguments are those of ``Job``.
 
         Raises: RuntimeError: ``stop`` was called before.
         """
-        job = Job(work)
+        job = Job(work, context, on_end)
         with self._lock:
             if self._stopped:
                 message = f"the {self._name} threads have been stopped"
@@ -212,11 +215,17 @@ class Threads:
     def _serve(self) -> None:
         goes_on = True
         while goes_on and (job := self._jobs.get()) is not None:
-            tell = job._run() if self._begins(job) else _nothing  # noqa: SLF001  of the same file
+            tell: Callable[[], object] = _nothing
+            if self._begins(job):
+                try:
+                    tell = partial(job.future.set_result, job.context.run(job.taken()))
+                except BaseException as error:  # noqa: BLE001  told to whoever waits
+                    tell = partial(job.future.set_exception, error)
+                job.on_end()
             goes_on = self._ends(job)
             tell()
             # The thread may now wait for long, and must not hold a large body. ``del`` also breaks
-            # the reference cycle with an error, as in ``Job._run``.
+            # the reference cycle with an error, which refers to this frame.
             del job, tell
 
     def _begins(self, job: Job[object]) -> bool:

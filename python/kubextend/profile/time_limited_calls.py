@@ -100,11 +100,11 @@ class PluginLimits:
         metrics.scrape(THREADS, self._verb_threads.use, pool="verb")
         metrics.scrape(THREADS, self._binding_threads.use, pool="binding")
 
-    def start(self, work: Callable[[Run], _T]) -> "LimitedCall[_T]":
+    def start(self, work: Callable[[], _T]) -> "LimitedCall[_T]":
         """Begin the work for a request on a thread, and return the call, which may be abandoned.
 
         Args:
-            work: gets a ``Run``, enters it, and calls plugins, whose calls the ``Run`` records.
+            work: calls plugins, whose calls the run of the ``LimitedCall`` records.
         """
         return LimitedCall(work, self.run(), self._verb_threads, self.breakers)
 
@@ -124,7 +124,7 @@ class PluginLimits:
             TimeoutError: the work took longer than ``seconds``, and no plugin took most of the
                 time.
         """
-        call = self.start(partial(Run.enter, work=work))
+        call = self.start(work)
         if not wait([call.job.future], seconds).done:
             raise call.given_up()
         return call.job.future.result()
@@ -141,17 +141,24 @@ class PluginLimits:
             TimeoutError: the work took longer than ``seconds``, and no plugin took most of the
                 time.
         """
-        call = self.start(partial(Run.enter, work=work))
+        call = self.start(work)
+        told, until_s = (
+            call.told(),
+            None if seconds is None else asyncio.get_running_loop().time() + seconds,
+        )
         try:
-            done = await call.done_within(seconds)
+            await asyncio.wait([told], timeout=seconds)
+            if not call.job.future.done():
+                raise call.given_up()
+            return call.job.future.result()
         except asyncio.CancelledError:
-            call.watch_on(seconds)
+            call.leave(told, until_s, call.given_up)
             raise
-        if not done:
-            raise call.given_up()
-        return call.job.future.result()
+        finally:
+            # An error of the work refers to this frame, which must not refer to the error.
+            del call
 
-    async def binding_call(
+    def binding_call(
         self,
         plugin: str,
         deadline_s: float | None,
@@ -159,39 +166,43 @@ class PluginLimits:
         *,
         cleanup: bool = False,
         on_late: "Callable[[asyncio.Future[None]], object] | None" = None,
-    ) -> _T:
-        """Run a plugin's synchronous binding method on a thread, and return the method's result.
+    ) -> "tuple[asyncio.Future[None], Future[_T]]":
+        """Run a plugin's synchronous binding method on a thread.
 
-        If this coroutine is cancelled, the thread may go on until the deadline; after the deadline
-        the thread counts as stuck.
+        Returns: a future to await, which is done once the method has returned, and one that has the
+            result then. If the first is cancelled, the thread may go on until the deadline; after
+            the deadline the thread counts as stuck.
 
         Args:
             plugin: the name of the plugin.
             deadline_s: the deadline on the clock of ``time.monotonic``; None: no deadline.
             work: calls the method.
-            cleanup: True makes sure that the method is called, even if this coroutine is cancelled
+            cleanup: True makes sure that the method is called, even if the future is cancelled
                 before a thread is free.
-            on_late: called if this coroutine is cancelled and the method has still to return; gets
-                a future that is done once the method has returned. None: nothing is called.
+            on_late: called if the future is cancelled and the method has still to return; gets a
+                future that is done once the method has returned. None: nothing is called.
         """
         job = self._binding_threads.submit(work)
-        try:
-            await _told_of(job.future)
-            return job.future.result()
-        except asyncio.CancelledError:
+        told = _told_of(job.future)
+
+        def left(_: object) -> None:
+            if not told.cancelled():
+                return
             if not cleanup:
                 job.withdraw()
             if on_late is not None and not job.future.done():
                 on_late(_told_of(job.future))
             if deadline_s is None:
-                raise
+                return
             if (left_s := deadline_s - time.monotonic()) > 0:
                 give_up = partial(self._give_up, plugin, job, blames=True, cleanup=cleanup)
                 asyncio.get_running_loop().call_later(left_s, give_up)
             else:
                 # Whoever waited until now has blamed the plugin.
                 self._give_up(plugin, job, blames=False, cleanup=cleanup)
-            raise
+
+        told.add_done_callback(left)
+        return told, job.future
 
     def _give_up(self, plugin: str, job: Job[_T], *, blames: bool, cleanup: bool) -> None:
         """Abandon a binding method that has not returned; wait for one that must run, and has not.
@@ -228,44 +239,35 @@ class LimitedCall(Generic[_T]):
     """
 
     def __init__(
-        self, work: Callable[[Run], _T], run: Run, threads: Threads, breakers: Breakers
+        self, work: Callable[[], _T], run: Run, threads: Threads, breakers: Breakers
     ) -> None:
         self.run = run
         self._threads = threads
         self._breakers = breakers
-        self.job = threads.submit(partial(work, run))
-        self._done: asyncio.Future[None] | None = None
+        self.job = threads.submit(work, run.context(), run.end)
 
-    async def done_within(self, seconds: float | None) -> bool:
-        """Wait for the end of the work; return False if the work has not ended in time.
+    def told(self) -> "asyncio.Future[None]":
+        """Return a future that is done once the work has ended."""
+        return _told_of(self.job.future)
+
+    def leave(
+        self,
+        told: "asyncio.Future[None]",
+        until_s: float | None,
+        too_late: Callable[[], object],
+    ) -> None:
+        """Cancel work that has not begun; other work goes on, though nobody waits for it.
 
         Args:
-            seconds: the most seconds to wait; None: wait until the work ends.
+            told: what ``told`` returned.
+            until_s: when ``too_late`` is called, on the event loop's clock, if the work has not
+                ended by then; None: never.
+            too_late: calls ``given_up``.
         """
-        if not self.job.future.done():
-            if self._done is None:
-                self._done = _told_of(self.job.future)
-            await asyncio.wait([self._done], timeout=None if seconds is None else max(seconds, 0))
-        return self.job.future.done()
-
-    def watch_on(self, seconds: float | None) -> None:
-        """Drop the result of the work; abandon the work if it runs longer than ``seconds``.
-
-        Call this method if nobody waits for the work any more. Work that has not begun is
-        cancelled.
-        """
-        self.withdraw()
-
-        def look() -> None:
-            if not self.job.future.done():
-                self.given_up()
-
-        if seconds is not None:
-            asyncio.get_running_loop().call_later(max(seconds, 0), look)
-
-    def withdraw(self) -> None:
-        """Cancel the work if it has not begun; work that has begun goes on."""
         self.job.withdraw()
+        if until_s is not None and not self.job.future.done():
+            timer = asyncio.get_running_loop().call_at(until_s, _without_errors, too_late)
+            told.add_done_callback(lambda _: timer.cancel())
 
     def given_up(self) -> HungError | TimeoutError:
         """Abandon the work, which took too long, and return the error to raise.
@@ -288,6 +290,12 @@ class LimitedCall(Generic[_T]):
         hung = HungError(slowest)
         about(hung, self.run.pod)
         return hung
+
+
+def _without_errors(too_late: Callable[[], object]) -> None:
+    """Call ``too_late`` where nobody waits for its result."""
+    with suppress(PluginError, TimeoutError):
+        too_late()
 
 
 def _log_stack(plugin: str, job: Job[_T]) -> None:

@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect
-from starlette.types import Receive, Scope, Send
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from kubextend.errors import KubextendError
 from kubextend.metrics import Family, Metrics
-from kubextend.server.connection.asgi_extension import connection_of
-from kubextend.server.reply import REFUSED, RefusedError, refuse, reply
+from kubextend.server.connection import connection_of
 
-__all__ = ["Access", "CheckedEndpoint", "TokenFile", "refuse_caller"]
+__all__ = ["Access", "TokenFile", "checked"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -28,13 +27,12 @@ _MOST_FILE_BYTES: Final = 64 * 1024
 # 16 random letters and digits hold 95 bits.
 _LEAST_TOKEN_CHARS: Final = 16
 _LOGINS_REFUSED: Final = Family(
-    "kubextend_logins_refused",
-    "Callers of the pages for people whose token or certificate was refused, by status.",
-    ("status",),
+    "kubextend_logins_refused", "Refused tokens and certificates of people.", ("status",)
 )
-_CHALLENGE: Final = ((b"www-authenticate", b"Bearer"),)
+# Status 401 asks for a bearer token, as HTTP demands (RFC 9110, section 15.5.2).
+_CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
 
-_Answering: TypeAlias = Callable[[str, Scope, Receive], Awaitable[bytes]]
+_Answering: TypeAlias = Callable[[str, Request], Awaitable[Response]]
 
 
 class TokenFile:
@@ -79,27 +77,24 @@ class TokenFile:
             message = f"token file {self._path} cannot be read: {error.strerror or error}"
             raise KubextendError(message) from error
         lines = [line.strip() for line in content.splitlines()]
-        if complaint := _complaint(content, lines):
+        for complaint in _complaints(content, lines):
             message = f"token file {self._path} {complaint}"
             raise KubextendError(message)
         return [line for line in lines if line]
 
 
-def _complaint(content: bytes, lines: list[bytes]) -> str:
-    """Return why a token file is not valid, without showing a token; empty: the file is valid."""
+def _complaints(content: bytes, lines: list[bytes]) -> Iterator[str]:
+    """Yield why a token file is not valid, without showing a token."""
     if len(content) > _MOST_FILE_BYTES:
-        return f"is larger than {_MOST_FILE_BYTES} bytes"
+        yield f"is larger than {_MOST_FILE_BYTES} bytes"
     if not any(lines):
-        return "holds no token"
+        yield "holds no token"
+    at_least = f"use at least {_LEAST_TOKEN_CHARS}, such as `openssl rand -hex 32` writes"
     for number, line in enumerate(lines, 1):
         if line.startswith(b"#"):
-            return f"has a comment in line {number}: write one token a line and nothing else"
+            yield f"has a comment in line {number}: write one token a line and nothing else"
         if line and len(line) < _LEAST_TOKEN_CHARS:
-            return (
-                f"has a token of {len(line)} characters in line {number}: "
-                f"use at least {_LEAST_TOKEN_CHARS}, such as `openssl rand -hex 32` writes"
-            )
-    return ""
+            yield f"has a token of {len(line)} characters in line {number}: {at_least}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,84 +111,57 @@ class Access:
     tokens: TokenFile | None = None
     setting: str = "server.waitingPods"
 
-    async def caller(self, scope: Scope, metrics: Metrics) -> str:
+    async def caller(self, request: Request, metrics: Metrics) -> str:
         """Return who sent a request, for the log: a certificate's name, or "a bearer token".
 
         Args:
-            scope: the ASGI scope of the request.
+            request: the request.
             metrics: counts a caller who is refused.
 
-        Raises: RefusedError: 401 if a token is missing or wrong, 403 if no name of the client's
+        Raises: HTTPException: 401 if a token is missing or wrong, 403 if no name of the client's
             certificate is allowed.
         """
-        try:
-            return await self._allowed(scope)
-        except RefusedError as refused:
-            metrics.counter(_LOGINS_REFUSED, str(refused.status)).inc()
-            raise
-
-    async def _allowed(self, scope: Scope) -> str:
-        names = _certificate_names(scope)
+        names = _certificate_names(request)
         if known := names & self.names:
             return min(known)
-        token = _bearer_token(scope)
-        if self.tokens is not None and token is not None:
-            if await asyncio.to_thread(self.tokens.holds, token):
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if self.tokens is not None and scheme.lower() == "bearer":
+            if await asyncio.to_thread(self.tokens.holds, token.strip().encode("latin-1")):
                 return "a bearer token"
-            raise RefusedError(401, "Authorization: this bearer token is not known")
-        if self.tokens is not None and not names:
-            raise RefusedError(401, "Authorization: a bearer token is needed")
-        shown = f"the names {', '.join(sorted(names))}" if names else "no name"
-        message = f"the client's certificate has {shown}, none of {self.setting}.allowedNames"
-        raise RefusedError(403, message)
+            refused = (401, "Authorization: this bearer token is not known", _CHALLENGE)
+        elif self.tokens is not None and not names:
+            refused = (401, "Authorization: a bearer token is needed", _CHALLENGE)
+        else:
+            shown = f"the names {', '.join(sorted(names))}" if names else "no name"
+            allowed = f"{self.setting}.allowedNames"
+            refused = (403, f"the client's certificate has {shown}, none of {allowed}", {})
+        metrics.counter(_LOGINS_REFUSED, str(refused[0])).inc()
+        raise HTTPException(*refused)
 
 
-class CheckedEndpoint:
-    """The ASGI application of an endpoint that checks its caller first, and answers JSON.
+def checked(
+    access: Access, metrics: Metrics, answer: _Answering
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint that answers callers who are allowed.
 
     Args:
         access: decides who may call.
         metrics: counts refusals.
-        answer: returns the body of the answer, from the caller, the ASGI request of the scope, and
-            the function that receives the body of the request; may raise RefusedError.
+        answer: returns the response, from the caller and the request; may raise HTTPException.
     """
 
-    def __init__(self, access: Access, metrics: Metrics, answer: _Answering) -> None:
-        self._access = access
-        self._metrics = metrics
-        self._answer = answer
+    async def endpoint(request: Request) -> Response:
+        who = await access.caller(request, metrics)
+        return await answer(who, request)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the ASGI request of ``scope``."""
-        try:
-            who = await self._access.caller(scope, self._metrics)
-            body = await self._answer(who, scope, receive)
-        except ClientDisconnect:
-            return
-        except RefusedError as refused:
-            await refuse_caller(send, refused, self._metrics)
-        else:
-            await reply(send, 200, body)
+    return endpoint
 
 
-async def refuse_caller(send: Send, refused: RefusedError, metrics: Metrics) -> None:
-    """Send a refusal to a person or a program that is not kube-scheduler, and count the refusal.
-
-    Status 401 asks for a bearer token, as HTTP demands (RFC 9110, section 15.5.2).
-    """
-    metrics.counter(REFUSED, str(refused.status)).inc()
-    await refuse(send, refused, _CHALLENGE if refused.status == 401 else ())  # noqa: PLR2004  Unauthorized
-
-
-def _bearer_token(scope: Scope) -> bytes | None:
-    scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
-    return token.strip().encode("latin-1") if scheme.lower() == "bearer" else None
-
-
-def _certificate_names(scope: Scope) -> frozenset[str]:
+def _certificate_names(request: Request) -> frozenset[str]:
     """Return the common and DNS names in a client's certificate; empty if none is trusted."""
-    connection = connection_of(scope)
-    return frozenset(_names((connection and connection.peer_certificate()) or {}))
+    connection = connection_of(request.scope)
+    shown = None if connection is None else connection.transport.get_extra_info("peercert")
+    return frozenset(_names(shown or {}))
 
 
 def _names(certificate: Mapping[str, Any]) -> Iterator[str]:

@@ -25,7 +25,7 @@ class ApiThreads:
     def __init__(self, most: int = BIND_THREADS) -> None:
         self._most = most
         self._calls = 0
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool = ThreadPoolExecutor(most, thread_name_prefix="kubextend-api")
 
     async def wait_for(self, call: Callable[[], _T]) -> _T:
         """Run ``call`` on a thread of the pool; return its result, or raise its exception.
@@ -34,8 +34,6 @@ class ApiThreads:
         begun, this method waits for the call, because a Binding that is on its way must not count
         as a Binding that was never sent.
         """
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._most, thread_name_prefix="kubextend-api")
         begun = self._pool.submit(call)
         outcome = asyncio.wrap_future(begun)
         self._calls += 1
@@ -59,6 +57,4 @@ class ApiThreads:
 
     def stop(self) -> None:
         """Stop the pool: start no further call, and do not wait for the calls that are running."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            self._pool = None
+        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from kubextend import core
-from kubextend.config import ExtenderConfiguration
-from kubextend.framework.handle import ClusterPorts, Handle, HeldPod
+from kubextend.config import Configuration
+from kubextend.framework.handle import ClusterPorts, HeldPod
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, PluginStarts
 from kubextend.profile.stops import stop_plugin
@@ -44,7 +44,7 @@ from kubextend.testing.stand_ins import (
     at_once,
 )
 from kubextend.verbs import Verbs
-from kubextend.verbs.build_verbs import build_verbs, handle_of, memory_of, waiting_pods_of
+from kubextend.verbs.build_verbs import build_verbs
 
 __all__ = ["Cluster", "FilterResult", "Outcome"]
 
@@ -180,7 +180,7 @@ class Cluster:
 
     def __init__(
         self,
-        *plugins: PluginLike | ExtenderConfiguration,
+        *plugins: PluginLike | Configuration,
         nodes: NodesLike = 3,
         pods: Iterable[PodLike] = (),
         objects: Mapping[str, Iterable[Manifest]] | None = None,
@@ -224,7 +224,16 @@ class Cluster:
         )
         limits = PausedLimits(self._clock, metrics := Metrics())
         self.failures = limits.errors
-        self.handle, self.verbs = _made(config, ports, limits, metrics, self._starts)
+        # A test sees the reason of every rejected node.
+        extender = config.extender.model_copy(update={"last_filter": False})
+        self.verbs = build_verbs(
+            replace(config, extender=extender),
+            ports,
+            metrics=metrics,
+            limits=limits,
+            not_started=partial(_not_started, self._starts),
+        )
+        self.handle = self.verbs.handle
         self._attempts: dict[str, _Attempt] = {}
         # A loop is made at its first use, because it holds file descriptors.
         self._loops: list[PausedLoop] = []
@@ -538,44 +547,6 @@ class Cluster:
         names = self._node_names if nodes is None else list(nodes)
         body = {"Pod": pod_manifest_of(pod), "Nodes": None, "NodeNames": names}
         return json.dumps(body).encode()
-
-
-def _made(
-    config: ExtenderConfiguration,
-    ports: ClusterPorts,
-    limits: PausedLimits,
-    metrics: Metrics,
-    starts: Sequence[PluginStarts],
-) -> tuple[Handle, Verbs]:
-    """Make the verbs of a configuration as a server does, but for the clock, and their Handle.
-
-    Args:
-        config: a loaded and checked configuration.
-        ports: the cluster of the test.
-        limits: the threads of plugins, on the clock of the test.
-        metrics: counts what the verbs do.
-        starts: know which plugins have not started; may get entries later.
-    """
-    memory = memory_of(
-        config,
-        ports,
-        metrics,
-        waiting_pods=waiting_pods_of(config),
-        limits=limits,
-        clock=limits.clock,
-    )
-    handle = handle_of(config, ports, memory, metrics)
-    # A test sees the reason of every rejected node.
-    extender = config.extender.model_copy(update={"last_filter": False})
-    verbs = build_verbs(
-        config.model_copy(update={"extender": extender}),
-        ports,
-        memory=memory,
-        metrics=metrics,
-        not_started=partial(_not_started, starts),
-        handle=handle,
-    )
-    return handle, verbs
 
 
 def _not_started(starts: Iterable[PluginStarts], unstarted: Iterable[str] = ()) -> list[str]:

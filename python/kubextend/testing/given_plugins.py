@@ -25,7 +25,7 @@ def configuration_of(
     plugins: Sequence[PluginLike],
     args: Mapping[str, Mapping[str, Any]] | None = None,
     weights: Mapping[str, int] | None = None,
-) -> config.ExtenderConfiguration:
+) -> config.Configuration:
     """Return a configuration with one profile, which has the plugins at all their points.
 
     Args:
@@ -38,11 +38,11 @@ def configuration_of(
         PluginUnavailableError: ``kubextend check`` would refuse the class of a plugin.
         ValueError: a configuration is given together with something else.
     """
-    if any(isinstance(each, config.ExtenderConfiguration) for each in plugins):
+    if any(isinstance(each, config.Configuration) for each in plugins):
         if len(plugins) > 1 or args or weights:
             message = "a configuration has its own plugins, args and weights: give it alone"
             raise ValueError(message)
-        given: config.ExtenderConfiguration = plugins[0]
+        given: config.Configuration = plugins[0]
         return given
     for plugin in plugins:
         what = plugin.__qualname__ if isinstance(plugin, type) else type(plugin).__qualname__

@@ -7,8 +7,8 @@ still. An event loop of this module therefore knows when nothing more can happen
 import asyncio
 import selectors
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
-from contextlib import contextmanager
+from concurrent.futures import Executor, Future
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -74,7 +74,7 @@ class PausedLimits(PluginLimits):
         with self._paused.waiting_for_thread():
             return await super().within_async(seconds, work)
 
-    async def binding_call(
+    def binding_call(
         self,
         plugin: str,
         deadline_s: float | None,
@@ -82,12 +82,15 @@ class PausedLimits(PluginLimits):
         *,
         cleanup: bool = False,
         on_late: Callable[[asyncio.Future[None]], object] | None = None,
-    ) -> _T:
+    ) -> tuple[asyncio.Future[None], Future[_T]]:
         """Run a binding method on a thread as ``PluginLimits`` does, while no time passes."""
-        with self._paused.waiting_for_thread():
-            return await super().binding_call(
-                plugin, deadline_s, work, cleanup=cleanup, on_late=on_late
-            )
+        waiting = ExitStack()
+        waiting.enter_context(self._paused.waiting_for_thread())
+        returned, result = super().binding_call(
+            plugin, deadline_s, work, cleanup=cleanup, on_late=on_late
+        )
+        returned.add_done_callback(lambda _: waiting.close())
+        return returned, result
 
 
 class PausedLoop(asyncio.SelectorEventLoop):

@@ -4,8 +4,6 @@ The Rust core reads a request, a profile's plugins decide, and the core writes t
 of this package may know HTTP.
 """
 
-from kubextend.verbs.context import Context, ExtenderSettings
-from kubextend.verbs.kept_between_calls import Memory
-from kubextend.verbs.verbs import Verbs
+from kubextend.verbs.verbs import Verb, Verbs
 
-__all__ = ["Context", "ExtenderSettings", "Memory", "Verbs"]
+__all__ = ["Verb", "Verbs"]

@@ -7,7 +7,6 @@ import orjson
 from kubextend import core
 
 __all__ = [
-    "ABSTAINS",
     "NO_SCORES",
     "NO_VICTIMS",
     "REJECTS_ALL",
@@ -29,13 +28,10 @@ class Answer(NamedTuple):
         body: the body of the answer, as JSON.
         result: ``ok``; ``error`` if the verb could not do its work; ``unknown_scheduler`` if no
             profile is for the pod.
-        abstains: whether kube-scheduler is to go on with its own candidates for a preemption, as if
-            it had not called preempt.
     """
 
     body: Body
     result: Result = "ok"
-    abstains: bool = False
 
 
 # HostPriorityList has no field for an error. kube-scheduler adds nothing for a node that the list
@@ -43,30 +39,12 @@ class Answer(NamedTuple):
 NO_SCORES = Answer(b"[]", "error")
 # An empty map ends the preemption; any other answer would evict pods.
 NO_VICTIMS = Answer(b'{"NodeNameToMetaVictims":{}}', "error")
-# kube-scheduler refuses an answer that names a victim on another node than the candidate's.
-ABSTAINS = Answer(
-    b'{"Error":"every candidate passes the filters, and some victims are on other nodes"}',
-    abstains=True,
-)
-
-# If Nodes and NodeNames are both null, kube-scheduler reads that no node is left. kubextend rejects
-# unknown nodes this way where kube-scheduler would ignore an Error.
-REJECTS_ALL = Answer(
-    b'{"Nodes":null,"NodeNames":null,"FailedNodes":null,'
-    b'"FailedAndUnresolvableNodes":null,"Error":""}',
-    "error",
-)
 
 
 def filter_error(text: str) -> Answer:
     """Build an ExtenderFilterResult with an Error, by which the pod's scheduling attempt fails."""
-    result = {
-        "Nodes": None,
-        "NodeNames": None,
-        "FailedNodes": None,
-        "FailedAndUnresolvableNodes": None,
-        "Error": _encodable(text),
-    }
+    nothing = ("Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes")
+    result = dict.fromkeys(nothing) | {"Error": _encodable(text)}
     return Answer(orjson.dumps(result), "error")
 
 
@@ -78,3 +56,8 @@ def binding(error: str = "") -> Answer:
 def _encodable(text: str) -> str:
     """Replace lone surrogates in a text, because JSON in UTF-8 cannot contain them."""
     return text.encode(errors="replace").decode()
+
+
+# If Nodes and NodeNames are both null, kube-scheduler reads that no node is left. kubextend rejects
+# unknown nodes this way where kube-scheduler would ignore an Error.
+REJECTS_ALL = filter_error("")

@@ -1,77 +1,92 @@
-"""Makes verbs answer before kube-scheduler's timeout, however long plugins take.
+"""The base of filter, prioritize and preempt: they answer in time, however long plugins take.
 
-A verb runs on a thread. kubextend waits until 80 % of the timeout are over, counted from the
-arrival of the request's head. If the verb can answer without its slowest plugin, kubextend abandons
-the verb's run at 60 % of the timeout, and runs the verb again without that plugin in the time that
-is left.
+A verb reads its request and decides on a thread. If 80 % of kube-scheduler's timeout are over,
+counted from the arrival of the request, kubextend abandons the thread and answers in place of the
+verb. The breaker of the plugin that took the time keeps the plugin out of the next requests.
 """
 
 import asyncio
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
-from typing import Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
+from kubextend import core
+from kubextend.config import VerbName
 from kubextend.errors import PluginError
 from kubextend.profile.plugin_failures import sentence
 from kubextend.profile.run_in_progress import Run
 from kubextend.profile.time_limited_calls import LimitedCall
 from kubextend.verbs.answer import Answer, Body
 from kubextend.verbs.context import Context
-from kubextend.verbs.request_metrics import counting
-from kubextend.verbs.verb_interface import OnJob, QuickVerb
+from kubextend.verbs.decision_records import VerbCall
+from kubextend.verbs.request_metrics import REQUESTS, counting, failure
 
-__all__ = ["TimeLimitedVerb"]
+__all__ = ["OnJob", "TimedVerb"]
 
 _Args = TypeVar("_Args")
 
+OnJob: TypeAlias = Callable[[Future[Any]], object]
+"""A function that gets a future, which is done once a thread no longer uses the request."""
+
 _SHARE: Final = 0.80
-_FIRST_TRY_SHARE: Final = 0.60
 _TOO_LATE = "kubextend has not answered in time"
 
 # A thread hop costs 50 to 75 us; for a smaller body the core needs one or two milliseconds at most.
 _BRIEF_BYTES: Final = 1_000_000
 
 
-@dataclass(slots=True, eq=False)
-class _Asked(Generic[_Args]):
-    """A request to a verb, for as long as a thread works on the request."""
+class TimedVerb(ABC, Generic[_Args]):
+    """Any verb but bind: waits for nothing but plugins, and answers in time.
 
-    body: Body
-    arrived_s: float = 0.0
-    on_job: OnJob = lambda _: None
-    args: _Args | None = None
-    call: LimitedCall[Answer] | None = None
-    wanted: bool = True
-
-    def withdraw(self) -> None:
-        """Record that the client is gone; a running call is still watched, because it may hang."""
-        self.wanted = False
-        if self.call is not None:
-            self.call.withdraw()
-
-
-class TimeLimitedVerb(Generic[_Args]):
-    """Runs a verb on threads, and answers in place of a verb that takes too long.
-
-    In place of the filter verb, for example, ``TimeLimitedVerb`` answers with an Error.
+    Attributes:
+        name: the name of the verb.
+        answers_refusals: whether a request that the server refuses gets the answer of the method
+            ``instead``, with status 200, and no HTTP error.
+        holds_body: whether the verb uses the request's body until the answer is ready.
 
     Args:
-        verb: the verb to run.
         context: what all verbs share.
+        in_python: whether the verb runs Python code of plugins, which may take any time.
     """
 
+    name: ClassVar[VerbName]
+    answers_refusals: ClassVar[bool] = False
     holds_body: Final = True
 
-    def __init__(self, verb: QuickVerb[_Args], context: Context) -> None:
-        self.name = verb.name
-        self.answers_refusals = verb.answers_refusals
-        self._verb = verb
-        self._limits = context.memory.limits
-        self._failures = context.failures
-        self._metrics = context.metrics
-        self._timeout_s = context.settings.http_timeout_s
-        self._clock = context.memory.clock
-        self._watching: set[asyncio.Task[Answer]] = set()
+    def __init__(self, context: Context, *, in_python: bool) -> None:
+        self._context = context
+        self._in_python = in_python
+        self._decisions = context.decisions
+        self._limits = context.limits
+
+    @abstractmethod
+    def read(self, body: Body) -> _Args:
+        """Parse the body of a request of this verb.
+
+        Raises: WireError: the body cannot be read.
+        """
+
+    @abstractmethod
+    def decide(self, body: Body, read: list[_Args]) -> Answer:
+        """Return the answer to a request.
+
+        Args:
+            body: the body of the request.
+            read: gets what ``read`` returns for the body.
+
+        Raises: WireError: the body cannot be read.
+        """
+
+    @abstractmethod
+    def instead(self, why: str, args: _Args | None = None) -> Answer:
+        """Return the answer of a verb that failed or took too long, such as an Error of filter.
+
+        Args:
+            why: the reason for kube-scheduler; not every verb's answer has a field for it.
+            args: the request; None if the request has not been read.
+        """
 
     def __call__(self, body: Body) -> Body:
         """Return the verb's answer to a request body, on this thread and without a time limit.
@@ -85,98 +100,66 @@ class TimeLimitedVerb(Generic[_Args]):
 
         Raises: WireError: the body cannot be read.
         """
-        brief = len(body) <= _BRIEF_BYTES and not self._verb.on_thread
-        return self._now(body) if brief else None
+        if self._in_python or len(body) > _BRIEF_BYTES:
+            return None
+        return self._now(body)
 
     async def answer(self, body: Body, arrived_s: float, on_job: OnJob) -> Answer:
         """Return the verb's answer, or a substitute after 80 % of kube-scheduler's timeout.
 
+        If this coroutine is cancelled, as the client is gone, the deadline stays: a plugin that
+        hangs is found out.
+
         Args:
             body: the body of the request.
-            arrived_s: when the request came, in seconds of the clock of ``Memory``.
-            on_job: called with a future of each thread's work on the body.
+            arrived_s: when the request came, in seconds of the clock of the breakers.
+            on_job: called with a future of the thread's work on the body.
 
         Raises: WireError: the body cannot be read.
         """
-        asked: _Asked[_Args] = _Asked(body, arrived_s, on_job)
-        watching = asyncio.ensure_future(self._watched(asked))
-        self._watching.add(watching)
-        watching.add_done_callback(self._watched_to_the_end)
+        # Empty until the thread has read the request.
+        read: list[_Args] = []
+        call = self._limits.start(partial(self.decide, body, read))
+        call.job.future.add_done_callback(partial(self._ended, call.run))
+        on_job(call.job.future)
+        too_late, told = partial(self._too_late, read, call), call.told()
+        timeout_s = self._context.config.extender.http_timeout.seconds
+        left_s = max(0.0, arrived_s + _SHARE * timeout_s - self._limits.clock())
+        until_s = asyncio.get_running_loop().time() + left_s
         try:
-            return await asyncio.shield(watching)
+            await asyncio.wait([told], timeout=left_s)
+            return call.job.future.result() if call.job.future.done() else too_late()
         except asyncio.CancelledError:
-            asked.withdraw()
+            call.leave(told, until_s, too_late)
             raise
         finally:
-            # An error refers to the frames that it went through, so this frame must not refer to
-            # the error.
-            del watching
+            # An error refers to this frame, which must not refer to the error by the call.
+            del call, too_late
 
-    def instead(self, why: str) -> Answer:
-        """Return the answer of a verb that failed, such as an Error of filter.
-
-        The verb may have failed before it read the request.
-
-        Args:
-            why: the reason for kube-scheduler.
-        """
-        return self._verb.instead(why)
+    def _blamed(self, pod: core.Pod, error: PluginError, consequence: str) -> str:
+        """Log and record a plugin's failure, and return the reason to tell kube-scheduler."""
+        self._context.failures.note(error, consequence)
+        call = VerbCall(self.name, error=sentence(error))
+        call.blame(error)
+        self._decisions.add(pod, call)
+        return call.error
 
     def _now(self, body: Body) -> Answer:
-        return self._work(_Asked(body), self._limits.run())
+        with counting(self._context.metrics, self.name) as counted, self._limits.run():
+            return counted(self.decide(body, []))
 
-    def _work(self, asked: _Asked[_Args], run: Run) -> Answer:
-        with counting(self._metrics, self.name) as counted, run:
-            if asked.args is None:
-                asked.args = self._verb.read(asked.body)
-            # A second run of the verb is about the same request, and not about a later one.
-            answer = self._verb.answer(asked.args)
-            run.check()
-            return counted(answer)
+    def _ended(self, run: Run, done: Future[Answer]) -> None:
+        """Count how the work on a thread ended, unless the request was answered without it."""
+        if not done.cancelled() and not run.is_abandoned:
+            error = done.exception()
+            result = done.result().result if error is None else failure(error)
+            self._context.metrics.counter(REQUESTS, self.name, result).inc()
 
-    def _watched_to_the_end(self, watching: asyncio.Task[Answer]) -> None:
-        self._watching.discard(watching)
-        if not watching.cancelled():
-            # Where the client is gone nobody retrieves the exception, and the event loop would log
-            # that.
-            watching.exception()
-
-    async def _watched(self, asked: _Asked[_Args]) -> Answer:
-        call = self._begun(asked)
-        try:
-            if await call.done_within(self._left_s(asked, _FIRST_TRY_SHARE)):
-                return call.job.future.result()
-            if asked.wanted and self._can_go_on(asked, call.run):
-                self._give_up(call, f"{self.name} goes on without it")
-                call = self._begun(asked)
-            if await call.done_within(self._left_s(asked, _SHARE)):
-                return call.job.future.result()
-            why = self._give_up(call, f"{self.name} fails")
-            with counting(self._metrics, self.name) as counted:
-                return counted(self._verb.instead(why, asked.args))
-        finally:
-            asked.call = None
-            del call
-
-    def _begun(self, asked: _Asked[_Args]) -> LimitedCall[Answer]:
-        asked.call = self._limits.start(partial(self._work, asked))
-        asked.on_job(asked.call.job.future)
-        return asked.call
-
-    def _can_go_on(self, asked: _Asked[_Args], run: Run) -> bool:
-        """Return whether the verb can answer without the plugin that has taken the longest."""
-        slowest = run.slowest()
-        if slowest is None or asked.args is None:
-            return False
-        return slowest.plugin in self._verb.dispensable(asked.args)
-
-    def _left_s(self, asked: _Asked[_Args], share: float) -> float:
-        return asked.arrived_s + self._timeout_s * share - self._clock()
-
-    def _give_up(self, call: LimitedCall[Answer], consequence: str) -> str:
-        """Abandon a call that takes too long; return the reason to tell kube-scheduler."""
-        error = call.given_up()
-        if not isinstance(error, PluginError):
-            return _TOO_LATE
-        self._failures.note(error, consequence)
-        return sentence(error)
+    def _too_late(self, read: list[_Args], call: LimitedCall[Answer]) -> Answer:
+        """Abandon the thread, and answer in place of the verb."""
+        error, why = call.given_up(), _TOO_LATE
+        if isinstance(error, PluginError):
+            self._context.failures.note(error, f"{self.name} fails")
+            why = sentence(error)
+        with counting(self._context.metrics, self.name) as counted:
+            return counted(self.instead(why, *read))

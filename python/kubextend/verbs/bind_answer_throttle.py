@@ -1,31 +1,38 @@
 """Keeps waiting the answers of bind to which kube-scheduler would react at once.
 
-kube-scheduler tries a pod again at once whose bind failed. When a large gang fails, the attempts
-for its pods would keep the pods of every other namespace waiting for seconds. The answers about
-pods of one namespace that Permit held and rejected are therefore spread over time.
+kube-scheduler 1.37 tries a member of a pod group again without any backoff when its bind failed,
+hundreds of times a second. And when the gang of a Permit plugin fails, the attempts for all of its
+pods would keep the pods of other namespaces waiting for seconds.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from typing import Final
 
+from kubextend import core
+from kubextend.verbs.bounded_dict import BoundedDict
+
 __all__ = ["AnswerThrottle"]
 
-INTERVAL_S: Final = 0.025
-"""Seconds between two answers: a quarter of kube-scheduler's attempts at pods in that time."""
-AT_ONCE: Final = 20
-LONGEST_S: Final = 25.0
-"""The most seconds that an answer waits, in which kube-scheduler counts the pod on its node."""
-MOST_WAITING: Final = 1000
-"""The most answers that wait at a time: each keeps a connection, as a pod in Permit does."""
+_LOGGER = logging.getLogger(__name__)
+
+# The refusals of a member are answered after 1, 2, 4, 8 and 10 s, as kube-scheduler backs off for
+# other pods.
+_FIRST_S: Final = 1.0
+_LONGEST_S: Final = 10.0
+# Of the pods of a namespace that Permit held, 20 are answered at once, and then one each 25 ms: a
+# quarter of kube-scheduler's attempts at pods in that time.
+_AT_ONCE: Final = 20
+_INTERVAL_S: Final = 0.025
+# Each answer that waits keeps a connection, as a pod in Permit does.
+_MOST_WAITING: Final = 1000
+_MOST_PODS: Final = 4096
 
 
 class AnswerThrottle:
-    """Lets 20 answers about pods of a namespace leave at once, and then one each 25 ms.
-
-    An answer that would have to wait longer than 25 s leaves at once, and so does every answer
-    while 1,000 answers wait. Use an instance on one event loop only.
+    """Delays the answers of bind about pods that are not bound. Use it on one event loop only.
 
     Args:
         clock: returns monotonic seconds.
@@ -33,53 +40,55 @@ class AnswerThrottle:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # Namespace -> when 20 answers may leave at once again, in monotonic seconds.
-        self._rested_s: dict[str, float] = {}
-        self._pruned_s = clock()
+        # Pod -> how often bind refused it; namespace -> until when its next 25 ms are taken.
+        self._refusals: BoundedDict[int] = BoundedDict(_MOST_PODS)
+        self._taken_s: BoundedDict[float] = BoundedDict(_MOST_PODS)
         self._waiting: set[asyncio.Future[None]] = set()
         self._is_closed = False
 
-    def delay_s(self, namespace: str) -> float:
-        """Return how many seconds the next answer about a pod of the namespace has to wait."""
-        now_s = self._clock()
-        self._prune(now_s)
-        rested_s = max(self._rested_s.get(namespace, now_s), now_s) + INTERVAL_S
-        delay_s = max(0.0, rested_s - now_s - AT_ONCE * INTERVAL_S)
-        if delay_s > LONGEST_S or len(self._waiting) >= MOST_WAITING or self._is_closed:
+    def delay_s(self, pod: core.Pod, *, was_held: bool) -> float:
+        """Return in how many seconds kube-scheduler is to hear that a pod is not bound.
+
+        Args:
+            pod: the pod.
+            was_held: whether Permit held the pod and then rejected it.
+        """
+        if pod.scheduling_group:
+            refusals = self._refusals.get(pod.uid, 0) + 1
+            self._refusals.put(pod.uid, refusals)
+            delay_s = min(_FIRST_S * 2.0 ** min(refusals - 1, 10), _LONGEST_S)
+            _LOGGER.info(
+                "kube-scheduler hears in %g s of refusal %d of pod %s/%s in pod group %s",
+                *(delay_s, refusals, pod.namespace, pod.name, pod.scheduling_group),
+            )
+            return delay_s
+        if not was_held:
             return 0.0
-        self._rested_s[namespace] = rested_s
-        return delay_s
+        now_s = self._clock()
+        taken_s = max(self._taken_s.get(pod.namespace, now_s), now_s) + _INTERVAL_S
+        self._taken_s.put(pod.namespace, taken_s)
+        return max(0.0, taken_s - now_s - _AT_ONCE * _INTERVAL_S)
 
     async def wait(self, seconds: float) -> None:
         """Wait for so many seconds, or until ``close``; not at all while 1,000 answers wait."""
-        if seconds <= 0 or self._is_closed or len(self._waiting) >= MOST_WAITING:
+        if seconds <= 0 or self._is_closed or len(self._waiting) >= _MOST_WAITING:
             return
-        loop = asyncio.get_running_loop()
-        over: asyncio.Future[None] = loop.create_future()
-        timer = loop.call_later(seconds, _end, over)
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(over)
         try:
-            await over
+            await asyncio.wait([over], timeout=seconds)
         finally:
-            timer.cancel()
             self._waiting.discard(over)
+
+    def forget(self, uid: str) -> None:
+        """Forget how often bind refused a pod that is bound or deleted. Any thread may call."""
+        self._refusals.pop(uid, None)
 
     def close(self) -> None:
         """End the wait of all answers, and let no later answer wait. Any thread may call."""
         self._is_closed = True
         for over in list(self._waiting):
             over.get_loop().call_soon_threadsafe(_end, over)
-
-    def __len__(self) -> int:
-        """Return how many answers wait."""
-        return len(self._waiting)
-
-    def _prune(self, now_s: float) -> None:
-        """Forget, once a second, the namespaces that again may get 20 answers at once."""
-        if now_s >= self._pruned_s + 1.0:
-            self._pruned_s = now_s
-            resting = self._rested_s.items()
-            self._rested_s = {name: at_s for name, at_s in resting if at_s > now_s}
 
 
 def _end(over: asyncio.Future[None]) -> None:

@@ -5,16 +5,16 @@ binds a pod to a full node without complaint, and the kubelet then fails the pod
 """
 
 import logging
+import threading
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from kubextend import core
 from kubextend.errors import TruncatedPodError
 from kubextend.framework.handle import NodeSource, PodSource
 from kubextend.metrics import Family, Metrics
-from kubextend.verbs.bind_node_check import NOT_KNOWN
 
-__all__ = ["Guard"]
+__all__ = ["NOT_KNOWN", "Guard"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -22,29 +22,13 @@ _REFUSALS: Final = Family(
     "kubextend_guard_refusals",
     "Bindings that the guard prevented: the node had no room, or nobody could tell.",
 )
+NOT_KNOWN: Final = "the node is not among those that kubextend watches"
 _NOT_LISTED: Final = "kubextend is not ready: nodes and pods are not listed yet"
 _NOT_COUNTED: Final = "the pod was deleted, or is bound to another node"
 _TOO_LARGE: Final = "the pod is too large to see whether it fits"
 _PODS: Final = "pods"
 # How many resources a reason and a log line name; a node may lack thousands.
 _MOST_NAMED: Final = 10
-
-
-class _Lack(NamedTuple):
-    """A resource of which a node has too little for a pod."""
-
-    resource: str
-    wanted: int
-    free: int
-    allocatable: int
-
-    @property
-    def reason(self) -> str:
-        """The reason that kube-scheduler gives for the same lack."""
-        return "Too many pods" if self.resource == _PODS else f"Insufficient {self.resource}"
-
-    def __str__(self) -> str:
-        return f"{self.resource}: {self.wanted} wanted, {self.free} of {self.allocatable} free"
 
 
 class Guard:
@@ -63,6 +47,19 @@ class Guard:
         self._nodes = nodes
         self._pods = pods
         self._refusals = metrics.counter(_REFUSALS)
+        # Whoever posts a Binding must not see a pod that is assumed only to look for room.
+        self._looking = threading.Lock()
+
+    def assume(self, pod: core.Pod, node: str) -> str:
+        """Count a pod on its node from now on, in one step with the look for room.
+
+        Returns: why the pod must not be bound to the node, and does not count there; empty: it may.
+        """
+        with self._looking:
+            self._pods.store.assume(pod, node)
+            if why := self._counted(pod.uid, node):
+                self._pods.store.forget(pod.uid)
+        return why
 
     def why_not(self, uid: str, node: str) -> str:
         """Return why a pod must not be bound to a node; empty if the node has room for the pod.
@@ -71,23 +68,24 @@ class Guard:
             uid: the UID of the pod, which is assumed on the node.
             node: the name of the node.
         """
-        why = self._why_not(uid, node)
-        if why:
+        with self._looking:
+            return self._counted(uid, node)
+
+    def _counted(self, uid: str, node: str) -> str:
+        if why := self._why_full(uid, node):
             self._refusals.inc()
         return why
 
-    def _why_not(self, uid: str, node: str) -> str:
+    def _why_full(self, uid: str, node: str) -> str:
         if not (self._nodes.synced and self._pods.synced):
             return _NOT_LISTED
         snapshot = self._pods.store.snapshot()
-        pod = snapshot.pod_on(node, uid)
-        if pod is None:
+        if (pod := snapshot.pod_on(node, uid)) is None:
             return _NOT_COUNTED
-        there = self._nodes.store.get(node, snapshot)
-        if there is None:
+        if (there := self._nodes.store.get(node, snapshot)) is None:
             return NOT_KNOWN
         try:
-            lacks = list(_lacks(pod, there))
+            lacks = dict(_lacks(pod, there))
         except TruncatedPodError:
             return _TOO_LARGE
         if not lacks:
@@ -95,18 +93,18 @@ class Guard:
         _LOGGER.warning(
             "the guard binds no pod %s/%s of scheduler %s to node %s: %s",
             *(pod.namespace, pod.name, pod.scheduler_name, node),
-            "; ".join(map(str, lacks[:_MOST_NAMED])),
+            "; ".join(list(lacks.values())[:_MOST_NAMED]),
         )
-        reasons = ", ".join(sorted(lack.reason for lack in lacks)[:_MOST_NAMED])
-        return f"the node has no room left for the pod: {reasons}"
+        return f"the node has no room left for the pod: {', '.join(sorted(lacks)[:_MOST_NAMED])}"
 
 
-def _lacks(pod: core.Pod, node: core.NodeInfo) -> Iterator[_Lack]:
+def _lacks(pod: core.Pod, node: core.NodeInfo) -> Iterator[tuple[str, str]]:
     """Yield each resource of which the pods on a node, this pod included, request too much.
 
     A resource that this pod does not request may be short. An extended resource of which the node
     has none is left out: a driver of dynamic resource allocation may provide it.
 
+    Yields: the reason that kube-scheduler gives for the same lack, and the amounts in words.
     Source: kubernetes v1.37 pkg/scheduler/framework/plugins/noderesources/fit.go fitsRequest,
     shouldDelegateResourceToDRA
     """
@@ -116,4 +114,5 @@ def _lacks(pod: core.Pod, node: core.NodeInfo) -> Iterator[_Lack]:
             continue
         free = allocatable - (node.requested(resource) - wanted)
         if wanted > free:
-            yield _Lack(resource, wanted, free, allocatable)
+            reason = "Too many pods" if resource == _PODS else f"Insufficient {resource}"
+            yield reason, f"{resource}: {wanted} wanted, {free} of {allocatable} free"

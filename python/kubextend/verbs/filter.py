@@ -1,6 +1,7 @@
 """The filter verb: which nodes a pod may run on, and why it may not run on other nodes."""
 
 import logging
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 from kubextend import core
@@ -8,16 +9,15 @@ from kubextend.config import VerbName
 from kubextend.errors import PluginError
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
-from kubextend.profile import FilterOutcome, Profile, always
-from kubextend.profile.plugin_failures import sentence
+from kubextend.profile import FilterOutcome, Profile
 from kubextend.profile.run_in_progress import AbandonedError
 from kubextend.verbs.answer import REJECTS_ALL, Answer, Body, filter_error
-from kubextend.verbs.decision_records import VerbCall, Verdicts, kept_nodes
+from kubextend.verbs.answer_in_time import TimedVerb
+from kubextend.verbs.decision_records import VerbCall, Verdicts
 from kubextend.verbs.group_places import fit_member, is_member
+from kubextend.verbs.reasons import Entry, entries_of
 from kubextend.verbs.request_metrics import ATTEMPTS, NODES
-from kubextend.verbs.stable_reasons import Entry, entries_of
 from kubextend.verbs.unplaced_pods import NOT_PERMITTED, Attempt
-from kubextend.verbs.verb_interface import QuickVerb
 
 __all__ = ["FilterVerb"]
 
@@ -30,191 +30,124 @@ _NO_FILTER = "the pod's profile has no filter: every node passes"
 
 
 class FilterRequest(NamedTuple):
-    """A parsed filter request, which the filters may run for twice.
+    """A filter request, with what it asks about.
 
     Attributes:
         args: the request.
-        pod: the pod of the request: one object for all runs, so that it stands for the request.
-        nominated_alone: whether the request is about the pod's nominated node and no other.
+        pod: the pod of the request.
+        nodes: the nodes of the request.
         changes: how often watched nodes had changed before the request was parsed.
     """
 
     args: core.ExtenderArgs
-    pod: core.Pod | None
-    nominated_alone: bool
+    pod: core.Pod
+    nodes: core.Nodes
     changes: int
 
 
-class FilterVerb(QuickVerb[FilterRequest]):
+class FilterVerb(TimedVerb[FilterRequest | Answer]):
     """The filter verb: runs the filters of the pod's profile over the nodes of the request."""
 
     name: ClassVar[VerbName] = "filter"
 
-    @property
-    def on_thread(self) -> bool:
-        """Whether filtering runs Python code in any profile."""
-        return self._context.profiles.filter_in_python
-
-    def read(self, body: Body) -> FilterRequest:
+    def read(self, body: Body) -> FilterRequest | Answer:
         """Read ExtenderArgs, and note how often the watched nodes changed before.
 
+        Returns: the answer to a request that asks about nothing.
         Raises: WireError: the body cannot be read.
         """
-        changes = self._unplaced.changes
-        args = self._context.stores.read_args(body)
+        changes = self._context.unplaced.changes
+        args = self._context.read_args(body)
         pod, nodes = args.pod, args.nodes
-        alone = pod is not None and nodes is not None and self._unplaced.asks_alone(pod, nodes)
-        return FilterRequest(args, pod, alone, changes)
+        if nodes is None or pod is None:
+            return filter_error(_NO_NODES if nodes is None else _NO_POD)
+        return FilterRequest(args, pod, nodes, changes)
 
-    def dispensable(self, request: FilterRequest) -> frozenset[str]:
-        """Return the names of the plugins whose failurePolicy is Ignore in the pod's profile."""
-        profile = self._context.profiles.for_pod(request.pod)
-        return frozenset() if profile is None else profile.ignored
-
-    def instead(self, why: str, request: FilterRequest | None = None) -> Answer:
-        """Return an Error, or, if kube-scheduler ignores Errors, a rejection of every node."""
-        if request is not None and request.pod is not None:
-            self._decisions.add(request.pod, VerbCall(self.name, error=why))
-            if request.nominated_alone and self._context.profiles.for_pod(request.pod) is not None:
-                self._unplaced.leave_nominated(request.pod)
-        if request is not None and request.args.nodes is not None:
-            return self._failed(why, request.args, request.args.nodes)
-        return REJECTS_ALL if self._context.settings.ignorable else filter_error(why)
-
-    def answer(self, request: FilterRequest) -> Answer:
+    def decide(self, body: Body, read: list[FilterRequest | Answer]) -> Answer:
         """Return an ExtenderFilterResult: kept nodes as in the request, others with a reason."""
-        args, pod = request.args, request.pod
-        if args.nodes is None or pod is None:
-            return filter_error(_NO_NODES if args.nodes is None else _NO_POD)
-        self._context.metrics.histogram(NODES, self.name).observe(len(args.nodes))
-        if why := self._context.unknown_schedulers.why_rejected(pod):
-            return self._rejected_as_unknown(args, args.nodes, pod, why)
-        profile = self._context.profiles.for_pod(pod)
-        said = self._unplaced.why_not_tried(pod)
-        if profile is None or said is not None or not profile.rejects:
-            return self._without_filters(args, args.nodes, pod, profile, said)
-        why_not = self._context.readiness.why_not(self.name, profile, names_mode=args.names_mode)
-        if why_not:
-            self._decisions.add(pod, VerbCall(self.name, error=why_not))
-            return filter_error(why_not)
-        attempt = self._unplaced.begin(pod, nominated_alone=request.nominated_alone)
-        left_out = self._context.failures.left_out
-        # Only nodes with nominated pods take a second run, and only where filters count pods.
-        goes_on = self._context.half_time() if profile.counts_pods else always
-        judging = self._context.judging(profile, attempt.pod)
+        read.append(asked := self.read(body))
+        if isinstance(asked, Answer):
+            return asked
+        self._context.metrics.histogram(NODES, self.name).observe(len(asked.nodes))
+        profile = self._profile_or_answer(asked)
+        if isinstance(profile, Answer):
+            return profile
+        pod, nodes, unplaced = asked.pod, asked.nodes, self._context.unplaced
+        left_out, judging = self._context.failures.left_out, self._context.judging(profile, pod)
+        attempt = unplaced.begin(pod)
+        state = attempt.state
         try:
-            if is_member(profile, attempt.pod):
-                places = self._context.memory.places
-                outcome = fit_member(places, judging, attempt, args.nodes, left_out, goes_on)
+            if is_member(profile, pod):
+                outcome = fit_member(self._context.places, judging, attempt, nodes, left_out)
             else:
-                state = attempt.state
-                if judging is not profile:
-                    state.pods_seen = judging.pods()
-                outcome = judging.find_nodes_that_fit(
-                    state, attempt.pod, args.nodes, left_out, goes_on
-                )
-                # The later verbs of the attempt see the pods as they are then.
-                state.pods_seen = None
-            return self._decided(profile, request, attempt, args.nodes, outcome)
+                state.pods_seen = None if judging is profile else judging.pods()
+                outcome = judging.find_nodes_that_fit(state, pod, nodes, left_out)
+            # The later verbs of the attempt see the pods as they are then.
+            state.pods_seen = None
+            return self._decided(asked, profile, attempt, outcome)
         except BaseException as error:
-            self._unplaced.drop(attempt, abandoned=isinstance(error, AbandonedError))
+            unplaced.drop(attempt)
             if isinstance(error, KeyboardInterrupt | AbandonedError):
                 raise
             self._count(profile, "error")
-            why = self._noted(error)
-            call = VerbCall(self.name, error=why)
-            if isinstance(error, PluginError):
-                call.blame(error)
-            self._decisions.add(pod, call)
-            return self._failed(why, args, args.nodes)
+            return self._failed(asked, error)
 
-    def _decided(
-        self,
-        profile: Profile,
-        request: FilterRequest,
-        attempt: Attempt,
-        nodes: core.Nodes,
-        outcome: FilterOutcome,
-    ) -> Answer:
-        """Return the answer for the filters' outcome; remember the outcome for later requests."""
-        args = request.args
-        fits, unknown = outcome.passing(nodes).any(), ~nodes.known
-        undecided = unknown.any() and self._too_new(nodes, unknown) and not fits
-        # An ignored Error places the pod on any node, even on one that filters rejected just now.
-        # A rejection is undone later: the watch brings the new node and the pod is woken.
-        if undecided and not self._context.settings.ignorable:
-            self._unplaced.drop(attempt)
-            self._decisions.add(attempt.pod, VerbCall(self.name, error=_NOT_SEEN_YET))
-            return filter_error(_NOT_SEEN_YET)
-        if len(nodes) and not outcome.kept.any() and not attempt.nominated_alone:
-            self._post_filter(profile, attempt, outcome)
-        entries = entries_of(unknown, outcome.rejections)
-        self._count(profile, "feasible" if fits else "unschedulable")
-        told: list[Entry] = []
-        if fits:
-            self._unplaced.passed(attempt)
-        else:
-            # A full-mode request brings its own nodes, and they never change.
-            before = request.changes if args.names_mode else None
-            told = entries = self._unplaced.reject(attempt, profile, nodes, entries, before)
-        if self._decisions.records and self._decisions.has_turn(self.name, urgent=bool(told)):
-            kept = kept_nodes(nodes, names_mode=args.names_mode)
-            verdicts = Verdicts(kept, unknown, outcome.rejections, told)
-            self._decisions.add(attempt.pod, VerbCall(self.name, verdicts))
-        # Where a node is left, kube-scheduler reads no reasons, unless a later extender rejects it.
-        lean = fits and self._context.settings.last_filter
-        return Answer(args.filter_answer(entries, self._context.memory.pool, told=not lean))
-
-    def _without_filters(
-        self,
-        args: core.ExtenderArgs,
-        nodes: core.Nodes,
-        pod: core.Pod,
-        profile: Profile | None,
-        said: Status | None,
-    ) -> Answer:
-        """Return the answer that needs no filter: Permit's rejection again, or every node passes.
-
-        Args:
-            args: the request.
-            nodes: the nodes of the request.
-            pod: the pod of the request.
-            profile: the pod's profile; None: the pod is passed through.
-            said: why Permit rejected the pod; None: it did not.
-        """
-        entries = []
-        note = _PASSED_THROUGH if profile is None else _NO_FILTER
-        if said is not None:
+    def _profile_or_answer(self, asked: FilterRequest) -> Profile | Answer:
+        """Return the profile whose filters decide, or the answer that needs no filter."""
+        args, pod, nodes, _ = asked
+        if why := self._context.unknown_schedulers.why_rejected(pod):
+            every = nodes.everything()
+            rejection, entries = Rejection(every, Status.unresolvable(why)), [(every, why, True)]
+            self._record(asked, [rejection], None, entries)
+            return self._told(asked, entries)._replace(result="unknown_scheduler")
+        if (said := self._context.unplaced.why_not_tried(pod)) is not None:
             # Evicting pods would not change Permit's answer, so every node is unresolvable.
             reason = said.reason or NOT_PERMITTED
-            entries = [(nodes.everything(), reason, True)]
-            note = f"{NOT_PERMITTED}: {reason}"
-        self._decisions.add(pod, VerbCall(self.name, note=note))
-        return Answer(args.filter_answer(entries, self._context.memory.pool))
+            self._decisions.add(pod, VerbCall(self.name, note=f"{NOT_PERMITTED}: {reason}"))
+            return self._told(asked, [(nodes.everything(), reason, True)])
+        profile = self._context.profiles.for_pod(pod)
+        if profile is None or not profile.rejects:
+            note = _PASSED_THROUGH if profile is None else _NO_FILTER
+            self._decisions.add(pod, VerbCall(self.name, note=note))
+            return self._told(asked, [])
+        ready = self._context.readiness
+        if why_not := ready.why_not(self.name, profile, names_mode=args.names_mode):
+            self._decisions.add(pod, VerbCall(self.name, error=why_not))
+            return filter_error(why_not)
+        return profile
 
-    def _rejected_as_unknown(
-        self, args: core.ExtenderArgs, nodes: core.Nodes, pod: core.Pod, why: str
+    def _decided(
+        self, asked: FilterRequest, profile: Profile, attempt: Attempt, outcome: FilterOutcome
     ) -> Answer:
-        """Return the rejection of every node for a pod of an unknown scheduler, and record it."""
-        every = nodes.everything()
-        entries = [(every, why, True)]
-        if self._decisions.records and self._decisions.has_turn(self.name, urgent=True):
-            kept = kept_nodes(nodes, names_mode=args.names_mode)
-            verdicts = Verdicts(kept, None, [Rejection(every, Status.unresolvable(why))], entries)
-            self._decisions.add(pod, VerbCall(self.name, verdicts))
-        return Answer(args.filter_answer(entries, self._context.memory.pool), "unknown_scheduler")
-
-    def _count(self, profile: Profile, result: str) -> None:
-        self._context.metrics.counter(ATTEMPTS, self.name, profile.scheduler_name, result).inc()
-
-    def _noted(self, error: BaseException) -> str:
-        """Log why a filter request failed, and return the reason to tell kube-scheduler."""
-        if isinstance(error, PluginError):
-            self._context.failures.note(error, "filter fails")
-            return sentence(error)
-        # Not even a panic of the core may place a pod by an ignored Error.
-        _LOGGER.error("filter failed", exc_info=error)
-        return "kubextend failed internally"
+        """Return the answer for the filters' outcome; remember the outcome for later requests."""
+        args, pod, nodes, changes = asked
+        context, extender = self._context, self._context.config.extender
+        fits, unknown = outcome.passing(nodes).any(), ~nodes.known
+        new = context.unknown.any_new(nodes, unknown)
+        # An ignored Error places the pod on any node, even on one that filters rejected just now.
+        # A rejection is undone later: the watch brings the new node and the pod is woken.
+        if new and not fits and not extender.ignorable:
+            context.unplaced.drop(attempt)
+            self._decisions.add(pod, VerbCall(self.name, error=_NOT_SEEN_YET))
+            return filter_error(_NOT_SEEN_YET)
+        self._count(profile, "feasible" if fits else "unschedulable")
+        entries = entries_of(unknown, outcome.rejections)
+        if fits:
+            context.unplaced.passed(attempt)
+            self._record(asked, outcome.rejections, unknown)
+            # kube-scheduler reads no reasons then, unless a later extender rejects what is left.
+            return self._told(asked, entries, lean=extender.last_filter)
+        # kube-scheduler asks about the nominated node alone before it asks about all nodes.
+        alone = len(nodes) == 1 and nodes.names[0] == pod.nominated_node_name
+        if len(nodes) and not outcome.kept.any() and not alone:
+            self._post_filter(profile, attempt, outcome)
+        # A full-mode request brings its own nodes, and they never change.
+        context.unplaced.reject(attempt, profile, nodes, changes if args.names_mode else None)
+        # kube-scheduler tries a rejected pod group after its backoff, and for nothing else.
+        if not alone and not pod.scheduling_group:
+            entries = context.sent.steady(pod, nodes, entries, names_mode=args.names_mode)
+        self._record(asked, outcome.rejections, unknown, entries)
+        return self._told(asked, entries)
 
     def _post_filter(self, profile: Profile, attempt: Attempt, outcome: FilterOutcome) -> None:
         """Call the PostFilter plugins; a failure changes no answer, as in kube-scheduler.
@@ -228,11 +161,39 @@ class FilterVerb(QuickVerb[FilterRequest]):
         except PluginError as error:
             self._context.failures.note(error, "the pod stays unschedulable")
 
-    def _too_new(self, nodes: core.Nodes, unknown: core.Mask) -> bool:
-        names = nodes.names
-        return self._context.memory.unknown.any_new(names[row] for row in unknown.indices())
+    def _told(self, asked: FilterRequest, entries: list[Entry], *, lean: bool = False) -> Answer:
+        return Answer(asked.args.filter_answer(entries, self._context.pool, told=not lean))
 
-    def _failed(self, text: str, args: core.ExtenderArgs, nodes: core.Nodes) -> Answer:
-        if not self._context.settings.ignorable:
+    def _failed(self, asked: FilterRequest, error: BaseException) -> Answer:
+        """Log and record why a filter request failed, and return the answer."""
+        if isinstance(error, PluginError):
+            return self._error(self._blamed(asked.pod, error, "filter fails"), asked)
+        # Not even a panic of the core may place a pod by an ignored Error.
+        _LOGGER.error("filter failed", exc_info=error)
+        return self.instead("kubextend failed internally", asked)
+
+    def instead(self, why: str, asked: FilterRequest | Answer | None = None) -> Answer:
+        """Return an Error, or, if kube-scheduler ignores Errors, a rejection of every node."""
+        if isinstance(asked, FilterRequest):
+            self._decisions.add(asked.pod, VerbCall(self.name, error=why))
+            return self._error(why, asked)
+        return REJECTS_ALL if self._context.config.extender.ignorable else filter_error(why)
+
+    def _error(self, text: str, asked: FilterRequest) -> Answer:
+        if not self._context.config.extender.ignorable:
             return filter_error(f"{text}; kubextend's log says how")
-        return Answer(args.filter_answer([(nodes.everything(), text, True)]), "error")
+        return self._told(asked, [(asked.nodes.everything(), text, True)])._replace(result="error")
+
+    def _count(self, profile: Profile, result: str) -> None:
+        self._context.metrics.counter(ATTEMPTS, self.name, profile.scheduler_name, result).inc()
+
+    def _record(
+        self,
+        asked: FilterRequest,
+        rejections: Sequence[Rejection],
+        unknown: core.Mask | None,
+        told: Sequence[Entry] = (),
+    ) -> None:
+        """Record what was decided about each node, for people who ask why."""
+        verdicts = Verdicts(asked.nodes, asked.args.names_mode, unknown, rejections, told)
+        self._decisions.add(asked.pod, VerbCall(self.name), verdicts)

@@ -10,17 +10,7 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.profile import FilterOutcome, PluginLimits, Profile
 from kubextend.profile.run_in_progress import current_run
 
-__all__ = [
-    "GoesOn",
-    "LookAgain",
-    "Verdict",
-    "filter_anew",
-    "half_of",
-    "looking_again",
-]
-
-GoesOn: TypeAlias = Callable[[], bool]
-"""A function that returns whether there is time for one more run of the filters."""
+__all__ = ["LookAgain", "Verdict", "filter_anew", "looking_again"]
 
 Verdict: TypeAlias = tuple[core.Mask, FilterOutcome]
 """The known nodes that pass the filters of a profile, and the whole outcome of the filters."""
@@ -32,23 +22,12 @@ Raises PluginError: a filter failed; TimeoutError: the filters took too long.
 """
 
 
-def half_of(timeout_s: float, clock: Callable[[], float]) -> GoesOn:
-    """Return a function that returns True until half of the timeout, counted from now, is over.
-
-    An attempt that begins in the first half is expected to end in time.
-    """
-    until_s = clock() + timeout_s / 2
-    return lambda: clock() < until_s
-
-
-def filter_anew(
-    profile: Profile, pod: core.Pod, nodes: core.Nodes, goes_on: GoesOn = lambda: True
-) -> Verdict:
+def filter_anew(profile: Profile, pod: core.Pod, nodes: core.Nodes) -> Verdict:
     """Run a profile's filters for a pod in a new attempt, on this thread, without a time limit.
 
     If a plugin with ``failurePolicy: Ignore`` fails, the filters go on without it.
     """
-    outcome = profile.find_nodes_that_fit(CycleState(), pod, nodes, _untold, goes_on)
+    outcome = profile.find_nodes_that_fit(CycleState(), pod, nodes, _untold)
     return outcome.passing(nodes), outcome
 
 
@@ -61,10 +40,9 @@ def looking_again(limits: PluginLimits, seconds: float) -> LookAgain:
     """
 
     def look_again(profile: Profile, pod: core.Pod, nodes: core.Nodes) -> Verdict:
-        judge = partial(filter_anew, profile, pod, nodes, half_of(seconds, limits.clock))
         if current_run() is not None or not profile.filters_in_python:
-            return judge()
-        return limits.within(seconds, judge)
+            return filter_anew(profile, pod, nodes)
+        return limits.within(seconds, partial(filter_anew, profile, pod, nodes))
 
     return look_again
 

@@ -3,24 +3,22 @@
 kube-scheduler looks for nodes for the members of a PodGroup in one pass: filter is called for one
 member after the other, and no member is bound before enough members have a node. No request says
 which node an earlier member got. If filters count the pods on nodes, filter therefore keeps one
-node for each member and remembers that node as the member's place, which later members of the pass
-find taken.
+node for each member and remembers that node as the member's place, which later members find taken.
 
-Nothing says how a pass ended. The places of a pass end when kube-scheduler asks about a member
-again that has a place, when the member is bound, refused or deleted, or after a while. A pass is
-undecided for half a second after its last filter call, or until the first bind shows that the pass
-succeeded. Meanwhile the places of the pass are taken for all other groups, and for pods that are to
-be bound. filter waits for nothing, because kube-scheduler asks about one pod after the other; a
-pod that is to be bound waits for the outcome, which delays nobody else.
+Nothing says how a pass ended. kube-scheduler asks about no member that has a node, unless the pass
+has failed: a filter call about a member that has a place ends the places of its pass. A place also
+ends when the member is bound, refused or deleted, or after a while. For half a second after the
+last filter call of a pass, and once a bind of the pass has begun, its places count for members of
+other groups too, and a bind to the node of such a place waits: otherwise groups that are tried
+within milliseconds of each other would be bound in part.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import count
 from typing import ClassVar, Final, TypeAlias
 
 from kubextend import core
@@ -28,34 +26,32 @@ from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 from kubextend.metrics import ScrapedGauge
 from kubextend.profile import FilterOutcome, Profile
-from kubextend.verbs.filter_outside_request import GoesOn
-from kubextend.verbs.memory_bounded_map import KeptPods
+from kubextend.verbs.bounded_dict import BoundedDict
 from kubextend.verbs.scoring import LeftOut, first_of_the_best
 from kubextend.verbs.unplaced_pods import Attempt
 
-__all__ = ["MOST_LOOKS", "GroupPlaces", "fit_member", "is_member"]
+__all__ = ["MOST_LOOKS", "MOST_WAITS", "GroupPlaces", "fit_member", "is_member"]
 
 _LOGGER = logging.getLogger(__name__)
 
 MOST_LOOKS: Final = 3
 """How often filters run for one decision while the pods of the chosen node keep changing."""
 
-# The API allows no longer name of a PodGroup.
-_LONGEST_NAME: Final = 253
-# The objects of a member, about.
-_MEMBER_BYTES: Final = 1024
+MOST_WAITS: Final = 10
+"""How often a bind waits half a second for groups that may be bound to its node."""
+
+_COUNTS_S: Final = 60.0
 # The binds of a pass begin within milliseconds of its last filter call.
-_UNDECIDED_S: Final = 0.5
-_KEPT_S: Final = 60.0
+_OPEN_S: Final = 0.5
 # Volumes may delay the bind of a member for longer than the binds of the others: kube-scheduler
 # waits 600 s for volumes by default.
-_BINDS_S: Final = 600.0
-# The work for each member of a pass grows with the members before it.
+_KEPT_S: Final = 600.0
+_MOST_GROUPS: Final = 1_000
+# The work for each member grows with those before it.
 _MOST_MEMBERS: Final = 1_000
-_MOST_PASSES: Final = 10_000
 
 _CHOSEN_ELSEWHERE = "another node was chosen"
-_TOO_MANY = "kubextend cannot remember the nodes of so many members of pod groups"
+_TOO_MANY = f"{_MOST_MEMBERS} members of the pod group wait for their bind already"
 _RESTLESS = "the pods on the chosen node kept changing"
 
 Pods: TypeAlias = Callable[[], core.PodSnapshot | None]
@@ -64,49 +60,9 @@ Pods: TypeAlias = Callable[[], core.PodSnapshot | None]
 
 @dataclass(slots=True, eq=False)
 class _Pass:
-    """One pass of kube-scheduler over the members of a pod group: an attempt or a dry run.
+    """A pass of kube-scheduler over the members of a group; it has succeeded once a bind began."""
 
-    Attributes:
-        number: grows from pass to pass.
-        at_s: when the last call about a member came, in monotonic seconds.
-        last: the UID of the member that the last filter call was about.
-        binds: whether the bind of a member has begun, so that the pass has succeeded.
-        failed: whether the time for a first bind is over.
-        incomplete: whether a member was forgotten for want of memory.
-        members: how many members of the pass are remembered.
-        nodes: UID -> node of each member that got a place, in the order of the filter calls. Stays
-            when members are bound.
-    """
-
-    number: int
-    at_s: float = 0.0
-    last: str = ""
-    binds: bool = False
-    failed: bool = False
-    incomplete: bool = False
-    members: int = 0
-    nodes: dict[str, str] = field(default_factory=dict)
-
-    def undecided_s(self, now_s: float) -> float:
-        """Return for how many seconds more nobody knows how the pass ended; 0: it is known."""
-        known = self.binds or self.failed
-        return 0.0 if known else max(0.0, self.at_s + _UNDECIDED_S - now_s)
-
-    def counts_for_others(self, now_s: float) -> bool:
-        """Return whether the places of the pass count for pods outside of its group."""
-        return self.is_kept(now_s) if self.binds else self.undecided_s(now_s) > 0
-
-    def is_kept(self, now_s: float) -> bool:
-        """Return whether the pass is of use: the last call about a member is not too long ago."""
-        return now_s - self.at_s < _BINDS_S
-
-    def counts_for_group(self, now_s: float) -> bool:
-        """Return whether the places of the pass count for later passes of its group."""
-        return now_s - self.at_s < (_BINDS_S if self.binds else _KEPT_S)
-
-
-Undecided: TypeAlias = dict[_Pass, float]
-"""Passes of which nobody knows how they ended, each with the time of its last call."""
+    succeeded: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -115,27 +71,48 @@ class _Member:
 
     Attributes:
         pod: the pod as the filter request brought it.
-        of: the pass of the filter call: one attempt of kube-scheduler to place all members.
-        nominated_alone: whether the call was about the pod's nominated node and no other, so that
-            kube-scheduler may ask about all nodes next.
-        node: the member's place; empty: filter found no node, or has not ended.
+        of: the pass in which filter was called.
+        at_s: when filter was called, in monotonic seconds.
+        node: the node that filter kept; empty: none, or filter has not ended.
+        waits: whether the member waits for its bind: the node is its place.
     """
 
     pod: core.Pod
     of: _Pass
-    nominated_alone: bool = False
+    at_s: float
     node: str = ""
+    waits: bool = False
 
-    @property
-    def held_bytes(self) -> int:
-        return _MEMBER_BYTES + self.pod.held_bytes
+    def counts(self, now_s: float) -> bool:
+        """Return whether the member has a place that counts in its group."""
+        return self.waits and now_s < self.at_s + (_KEPT_S if self.of.succeeded else _COUNTS_S)
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    """A pod group.
+
+    Attributes:
+        members: the members by UID, in the order of the filter calls; those that are bound stay
+            for ten minutes, because kube-scheduler binds the members in any order.
+        last: the latest pass.
+        called_s: when filter or bind was called last, in monotonic seconds.
+    """
+
+    members: dict[str, _Member] = field(default_factory=dict)
+    last: _Pass = field(default_factory=_Pass)
+    called_s: float = 0.0
+
+    def for_others(self, now_s: float) -> Iterator[_Member]:
+        """Yield the members with places that count outside of the group."""
+        is_open = now_s < self.called_s + _OPEN_S
+        for each in self.members.values():
+            if (is_open or each.of.succeeded) and each.counts(now_s):
+                yield each
 
 
 class GroupPlaces:
     """The places of the members of all pod groups; safe to use from many threads.
-
-    Takes at most 16 MiB, divided between namespaces as ``KeptPods`` says. If a member of a pass had
-    to be forgotten, no later member of the pass gets a place.
 
     Args:
         clock: returns monotonic seconds.
@@ -144,7 +121,7 @@ class GroupPlaces:
     METRICS: ClassVar[tuple["ScrapedGauge[GroupPlaces]"]] = (
         ScrapedGauge(
             "kubextend_pod_group_members",
-            "Members of pod groups that filter was called for and whose places are remembered.",
+            "Members of pod groups that filter found a node for and that wait for their bind.",
             len,
         ),
     )
@@ -152,244 +129,162 @@ class GroupPlaces:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.RLock()
-        self._members: KeptPods[_Member] = KeptPods()
-        self._passes: dict[tuple[str, str], _Pass] = {}
-        self._numbers = count()
+        self._groups: BoundedDict[_Group] = BoundedDict(_MOST_GROUPS)
 
     def __len__(self) -> int:
-        """Return how many members are remembered."""
-        return len(self._members)
+        """Return how many members have a place."""
+        with self._lock:
+            groups = self._groups.values()
+            return sum(each.waits for group in groups for each in group.members.values())
 
-    def ask(self, pod: core.Pod, *, nominated_alone: bool = False) -> _Member:
+    def ask(self, pod: core.Pod) -> _Member | None:
         """Note that filter is called for a member, which ends the member's earlier place.
 
-        A call begins a new pass if an earlier call of the pass was about the member, or if a bind
-        of the pass has begun. Two calls of which one directly follows the other belong to one pass
-        if the second is for the same request, because filters are run again without a plugin that
-        hung, or if only the first is about the member's nominated node alone: kube-scheduler then
-        asks about all nodes.
+        The call begins a new pass if an earlier call of the pass was about the member, but for the
+        call about all nodes that follows one about the member's nominated node alone; or if a bind
+        of the pass has begun.
 
-        Args:
-            pod: the member; the same object for all calls for one request.
-            nominated_alone: whether the call is about the pod's nominated node and no other.
+        Returns: the member; None: too many members have a place.
         """
         with self._lock:
-            group = pod.namespace, pod.scheduling_group
-            current = self._passes.get(group)
-            earlier = self._members.get(pod.uid)
-            if earlier is not None and not (
-                earlier.of is current
-                and current.last == pod.uid
-                and (earlier.pod is pod or (earlier.nominated_alone and not nominated_alone))
-            ):
-                if earlier.node and not earlier.of.binds:
-                    # kube-scheduler asks about no pod that it has assumed: the pass has failed.
-                    self._end(earlier.of)
-                if earlier.of is current:
-                    current = None
-            if current is None or current.binds:
-                # No filter call of a pass comes after its first bind.
-                current = _Pass(next(self._numbers))
-                self._passes.pop(group, None)
-                self._passes[group] = current
-                if len(self._passes) > _MOST_PASSES:
-                    del self._passes[next(iter(self._passes))]
-            current.at_s, current.last, current.failed = self._clock(), pod.uid, False
-            member = _Member(pod, current, nominated_alone)
-            current.nodes.pop(pod.uid, None)
-            current.incomplete |= len(current.nodes) >= _MOST_MEMBERS
-            current.members += 1
-            self._pop(pod.uid)
-            for gone in self._members.put(member):
-                self._dropped(gone)
-                if not gone.of.incomplete:
-                    gone.of.incomplete = True
-                    _LOGGER.warning(
-                        "pod group %s/%s: the members take too much memory", *_group(gone.pod)
-                    )
-        return member
+            group = self._groups.get(_key(pod), _Group())
+            # The group that filter was called for least recently goes first.
+            self._groups.put(_key(pod), group)
+            members, is_new_pass = group.members, group.last.succeeded
+            if (earlier := members.get(pod.uid)) is not None:
+                is_last = next(reversed(members)) == pod.uid
+                is_second_call = is_last and bool(pod.nominated_node_name) and not earlier.waits
+                is_new_pass |= earlier.of is group.last and not is_second_call
+                failed = earlier.of if earlier.waits and not earlier.of.succeeded else None
+                del members[pod.uid]
+                group.members = {u: each for u, each in members.items() if each.of is not failed}
+            if is_new_pass:
+                group.last = _Pass()
+            if len(group.members) >= _MOST_MEMBERS:
+                group.members = {u: each for u, each in members.items() if each.waits}
+            if len(group.members) >= _MOST_MEMBERS:
+                return None
+            group.called_s = self._clock()
+            member = group.members[pod.uid] = _Member(pod, group.last, group.called_s)
+            return member
 
     def pods_with_places(self, pod: core.Pod, pods: Pods) -> core.PodSnapshot | None:
         """Return the pods on nodes with the places that count for a pod; None: pods are unknown.
 
-        The places are those of members that were asked about before the pod in the pod's own pass,
-        those of other passes of the pod's group, and those of passes of other groups that have
-        succeeded or are undecided. Members that were asked about after the pod in its own pass are
-        left out, even if they are bound: kube-scheduler may bind the members in any order.
+        The places are those of the members of the pod's group that filter was called for before the
+        pod, and those of other groups that are about to be bound. The members of the group that
+        came after are left out, even if they are bound.
 
         Args:
             pod: a member that filter was called for, or any pod that is to be bound.
             pods: returns the pods on nodes.
         """
         # A place that becomes an assumed pod meanwhile is in both, and counts once.
-        places = self._counting_for(pod)
-        later = self._later_than(pod)
+        places, later = self._before_and_after(pod)
         seen = pods()
         if seen is not None and later:
-            seen = seen.before(later)
+            seen = seen.before(list(later.items()))
         return seen if seen is None or not places else seen.with_places(places)
 
-    def if_unchanged(
-        self,
-        pod: core.Pod,
-        node: str,
-        seen: core.PodSnapshot | None,
-        pods: Pods,
-        act: Callable[[], object],
-    ) -> bool:
-        """Call ``act`` if a node has the same pods as when it was looked at; return whether it has.
+    @contextmanager
+    def unchanged(
+        self, pod: core.Pod, node: str, seen: core.PodSnapshot | None, pods: Pods
+    ) -> Iterator[bool]:
+        """Return a context that says whether a node has the same pods as when it was looked at.
 
-        Of two pods that are decided at the same time for one node, the second is decided again.
+        Of two pods that are decided at the same time for one node, the second is decided again:
+        take the node within the context, which must not wait.
 
         Args:
             pod: the pod that was looked at the node for.
             node: the name of the node.
             seen: what ``pods_with_places`` returned for the pod.
             pods: returns the pods on nodes.
-            act: takes the node for the pod; must not wait.
         """
         with self._lock:
-            now = _uids_on(pods(), node)
-            now -= {uid for at, uids in self._later_than(pod) if at == node for uid in uids}
-            now |= {other.uid for other, at in self._counting_for(pod) if at == node}
-            if _uids_on(seen, node) != now:
-                return False
-            act()
-            return True
+            places, later = self._before_and_after(pod)
+            now = _uids_on(pods(), node).difference(later.get(node, ()))
+            yield _uids_on(seen, node) == now.union(of.uid for of, at in places if at == node)
 
     def take(self, member: _Member, node: str) -> None:
         """Remember the place of a member, unless filter was called for the member again since."""
         with self._lock:
-            if self._members.get(member.pod.uid) is member:
-                member.node, member.of.at_s = node, self._clock()
-                member.of.nodes[member.pod.uid] = node
+            group = self._groups.get(_key(member.pod))
+            if group is not None and group.members.get(member.pod.uid) is member:
+                member.node, member.waits = node, True
+                group.called_s = self._clock()
 
     def bind_begins(self, uid: str) -> None:
         """Note that the pass of a member has succeeded, if the pod with this UID is a member."""
         with self._lock:
-            if (member := self._members.get(uid)) is not None:
-                member.of.binds, member.of.at_s = True, self._clock()
+            for group in self._with(uid):
+                group.members[uid].of.succeeded, group.called_s = True, self._clock()
 
-    def undecided(self, pod: core.Pod) -> Undecided:
-        """Return other pod groups' passes whose nodes a pod may need, and whose outcome is open.
-
-        Such a pass has chosen nodes for members, and nobody knows yet whether kube-scheduler binds
-        the members.
-        """
+    def open_s(self, pod: core.Pod, node: str) -> float:
+        """Return for how many seconds nobody knows whether another group is bound to a node."""
         with self._lock:
-            now_s = self._clock()
-            return {each: each.at_s for each in self._others(pod) if each.undecided_s(now_s)}
-
-    def left_s(self, undecided: Undecided) -> float:
-        """Return in how many seconds all of these passes are decided."""
-        with self._lock:
-            now_s = self._clock()
-            return max((each.undecided_s(now_s) for each in undecided), default=0.0)
-
-    def decide(self, undecided: Undecided) -> None:
-        """Take passes as failed of which no bind has begun, and no further member was asked about.
-
-        Args:
-            undecided: what ``undecided`` returned, at least ``left_s`` ago.
-        """
-        with self._lock:
-            for each, at_s in undecided.items():
-                each.failed |= not each.binds and each.at_s == at_s
+            now_s, mine = self._clock(), self._groups.get(_key(pod))
+            others = (group for group in self._groups.values() if group is not mine)
+            on_node = (
+                group.called_s + _OPEN_S - now_s
+                for group in others
+                if any(each.waits and each.node == node for each in group.members.values())
+            )
+            return max(on_node, default=0.0)
 
     def forget(self, uid: str) -> None:
-        """Forget a pod that is bound or gone."""
+        """End the place of a pod that is bound, refused or gone."""
         with self._lock:
-            self._pop(uid)
-
-    def groups_on(self, pod: core.Pod, node: str) -> list[str]:
-        """Return the groups that have places on a node which count for a pod."""
-        places = self._counting_for(pod)
-        return sorted({"/".join(_group(other)) for other, at in places if at == node})
+            for group in self._with(uid):
+                group.members[uid].waits = False
 
     def forget_old(self) -> None:
-        """Forget what has not been of use for ten minutes; call this each second or so."""
+        """Forget members that were asked about ten minutes ago; call this each second or so."""
         with self._lock:
-            now_s = self._clock()
-            for member in [each for each in self._members.values() if not each.of.is_kept(now_s)]:
-                self._pop(member.pod.uid)
-            old = [group for group, each in self._passes.items() if not each.is_kept(now_s)]
-            for group in old:
-                del self._passes[group]
+            old_s = self._clock() - _KEPT_S
+            for key, group in list(self._groups.items()):
+                for uid in [uid for uid, each in group.members.items() if each.at_s < old_s]:
+                    del group.members[uid]
+                if not group.members:
+                    del self._groups[key]
 
     def forget_all(self) -> None:
-        """Forget all members and passes: another replica decides from now on."""
+        """Forget all members: another replica decides from now on."""
         with self._lock:
-            for member in list(self._members.values()):
-                self._pop(member.pod.uid)
-            self._passes.clear()
+            self._groups.clear()
 
-    def _counting_for(self, pod: core.Pod) -> list[tuple[core.Pod, str]]:
+    def _before_and_after(
+        self, pod: core.Pod
+    ) -> tuple[list[tuple[core.Pod, str]], dict[str, list[str]]]:
+        """Return the places that count for a pod, and the later members of its group.
+
+        Returns: pods, each with the name of its node; and the UIDs of those members by node that
+            filter was called for after the pod.
+        """
+        places: list[tuple[core.Pod, str]] = []
+        later: dict[str, list[str]] = {}
         with self._lock:
-            now_s = self._clock()
-            own = self._members.get(pod.uid)
-            places, before = [], True
-            for member in self._members.values():
-                if member is own:
-                    before = False
-                    continue
-                if own is not None and member.of is own.of:
-                    counts = before
-                elif own is not None and _group(member.pod) == _group(pod):
-                    # If that pass had failed, kube-scheduler would first ask again about members
-                    # with places, which ends the pass. It has succeeded, and others come late.
-                    counts = member.of.number < own.of.number and member.of.counts_for_group(now_s)
-                else:
-                    counts = member.of.counts_for_others(now_s)
-                if member.node and counts:
-                    places.append((member.pod, member.node))
-            return places
+            group = self._groups.get(_key(pod), _Group())
+            now_s, is_later = self._clock(), False
+            for uid, each in group.members.items():
+                if uid == pod.uid:
+                    is_later = True
+                elif is_later and each.node:
+                    later.setdefault(each.node, []).append(uid)
+                elif each.counts(now_s):
+                    places.append((each.pod, each.node))
+            others = (each for each in self._groups.values() if each is not group)
+            theirs = (each for other in others for each in other.for_others(now_s))
+            return [*places, *((each.pod, each.node) for each in theirs)], later
 
-    def _others(self, pod: core.Pod) -> set[_Pass]:
-        """Return the passes with places of other groups than the pod's, if the pod is a member."""
-        own = None if self._members.get(pod.uid) is None else _group(pod)
-        return {
-            member.of
-            for member in self._members.values()
-            if member.node and _group(member.pod) != own
-        }
-
-    def _later_than(self, pod: core.Pod) -> list[tuple[str, list[str]]]:
-        """Return the members of its group that were asked about after a member, by their nodes."""
-        with self._lock:
-            own = self._members.get(pod.uid)
-            if own is None or pod.uid not in own.of.nodes:
-                return []
-            uids = list(own.of.nodes)
-            later = {uid: own.of.nodes[uid] for uid in uids[uids.index(pod.uid) + 1 :]}
-            newest = self._passes.get(_group(pod))
-            if newest is not None and newest.number > own.of.number:
-                later |= newest.nodes
-            by_node: dict[str, list[str]] = {}
-            for uid, node in later.items():
-                by_node.setdefault(node, []).append(uid)
-            return list(by_node.items())
-
-    def _pop(self, uid: str) -> None:
-        if (member := self._members.get(uid)) is not None:
-            self._members.pop(uid)
-            self._dropped(member)
-
-    def _dropped(self, member: _Member) -> None:
-        """Count that a member is forgotten; forget a pass without members and without nodes."""
-        member.of.members -= 1
-        group, empty = _group(member.pod), not (member.of.members or member.of.nodes)
-        if empty and self._passes.get(group) is member.of:
-            del self._passes[group]
-
-    def _end(self, ended: _Pass) -> None:
-        for member in [each for each in self._members.values() if each.of is ended]:
-            self._pop(member.pod.uid)
+    def _with(self, uid: str) -> list[_Group]:
+        """Return the groups that have the pod with this UID as a member: one or none."""
+        return [each for each in self._groups.values() if uid in each.members]
 
 
 def is_member(profile: Profile, pod: core.Pod) -> bool:
     """Return whether filter keeps one node for a pod, as the member of a group with places."""
-    named = 0 < len(pod.scheduling_group) <= _LONGEST_NAME
-    return profile.counts_pods and named and bool(pod.uid)
+    return profile.counts_pods and bool(pod.scheduling_group and pod.uid)
 
 
 def fit_member(
@@ -398,7 +293,6 @@ def fit_member(
     attempt: Attempt,
     nodes: core.Nodes,
     left_out: LeftOut,
-    goes_on: GoesOn,
 ) -> FilterOutcome:
     """Run the filters for a member of a pod group; keep the best node, which becomes its place.
 
@@ -408,32 +302,22 @@ def fit_member(
     Raises: PluginError: a filter failed.
     """
     pod, state = attempt.pod, attempt.state
-    member = places.ask(pod, nominated_alone=attempt.nominated_alone)
-
-    def look(seen: core.PodSnapshot | None) -> FilterOutcome:
-        state.pods_seen = seen
-        return profile.find_nodes_that_fit(state, pod, nodes, left_out, goes_on)
-
+    if (member := places.ask(pod)) is None:
+        return _rejected(nodes, _TOO_MANY)
     try:
         for _ in range(MOST_LOOKS):
-            if member.of.incomplete:
-                return _rejected(nodes, _TOO_MANY)
-            seen = places.pods_with_places(pod, profile.pods)
-            outcome = look(seen)
-            if (passing := outcome.passing(nodes)).any():
-                left = nodes.only(passing)
-                node = first_of_the_best(profile, state, pod, left, left_out)
-                take = partial(places.take, member, node)
-                if places.if_unchanged(pod, node, seen, profile.pods, take):
-                    return _narrowed(outcome, nodes, passing, node)
-            else:
-                _LOGGER.info(
-                    "pod %s of pod group %s/%s fits no node",
-                    pod.name,
-                    pod.namespace,
-                    pod.scheduling_group,
-                )
+            state.pods_seen = seen = places.pods_with_places(pod, profile.pods)
+            outcome = profile.find_nodes_that_fit(state, pod, nodes, left_out)
+            passing = outcome.passing(nodes)
+            if not passing.any():
+                group = f"{pod.namespace}/{pod.scheduling_group}"
+                _LOGGER.info("pod %s of pod group %s fits no node", pod.name, group)
                 return outcome
+            node = first_of_the_best(profile, state, pod, nodes.only(passing), left_out)
+            with places.unchanged(pod, node, seen, profile.pods) as same:
+                if same:
+                    places.take(member, node)
+                    return _narrowed(outcome, nodes, passing, node)
         return _rejected(nodes, _RESTLESS)
     finally:
         # The later verbs of the attempt see the pods as they are then.
@@ -458,5 +342,5 @@ def _uids_on(pods: core.PodSnapshot | None, node: str) -> frozenset[str]:
     return frozenset() if pods is None else frozenset(pod.uid for pod in pods.pods_on(node))
 
 
-def _group(pod: core.Pod) -> tuple[str, str]:
-    return pod.namespace, pod.scheduling_group
+def _key(pod: core.Pod) -> str:
+    return f"{pod.namespace}/{pod.scheduling_group}"

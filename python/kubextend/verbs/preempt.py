@@ -4,16 +4,13 @@ kube-scheduler runs only its in-tree filters to choose candidate nodes, and vict
 On a candidate that kubextend's filters reject, kube-scheduler would evict pods for nothing, again
 and again.
 
-A pod group with the disruptionMode ``all`` is one victim on every node that it is on. An answer can
-name only the victims on the candidate node. By default, preempt offers no candidate that has other
-victims. With ``preemptGroups``, preempt abstains if each candidate passes, and kube-scheduler goes
-on with its own candidates and their whole groups.
+Two kinds of candidates are never offered. From 1.38 on, a candidate may have no victims: its pod
+passes kube-scheduler's own filters there, and kubextend's plugins choose no victims. And from 1.37
+on, some of the victims may be on other nodes: a pod group with the disruptionMode ``all`` is one
+victim on every node that it is on, and an answer can name only the victims on the candidate node.
 """
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import orjson
 
@@ -22,225 +19,122 @@ from kubextend.config import VerbName
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.profile import Profile
-from kubextend.profile.plugin_failures import sentence
-from kubextend.verbs.answer import ABSTAINS, NO_VICTIMS, Answer, Body
-from kubextend.verbs.context import Context
+from kubextend.verbs.answer import NO_VICTIMS, Answer, Body
+from kubextend.verbs.answer_in_time import TimedVerb
 from kubextend.verbs.decision_records import VerbCall
-from kubextend.verbs.filter_outside_request import GoesOn
 from kubextend.verbs.request_metrics import NODES
 from kubextend.verbs.unplaced_pods import NOT_PERMITTED
-from kubextend.verbs.verb_interface import QuickVerb
 
 __all__ = ["PreemptVerb"]
 
+# How many candidates are judged one by one: each costs a run of the filters, and kube-scheduler
+# needs only one.
+_MOST_ALONE: Final = 16
 
-class PreemptVerb(QuickVerb[core.PreemptionArgs]):
+
+class PreemptVerb(TimedVerb[core.PreemptionArgs]):
     """The preempt verb: runs the filters of the pod's profile over every candidate.
 
     The filters check each candidate on a cluster without the victims of that candidate, because
     kube-scheduler evicts the pods of one node only. While filters read no node but the one that
     they check, the victims of other candidates change nothing, and one attempt checks all
-    candidates. Otherwise each candidate has an attempt of its own. kubextend leaves out candidates
-    whose attempt does not begin within half of the timeout: kube-scheduler needs only one
-    candidate.
-
-    The answer offers candidates whose victims are all on the candidate node. If there are none,
-    then with ``preemptGroups`` it offers the others, and names the victims on the candidate node.
+    candidates. Otherwise each of 16 candidates has an attempt of its own, and others are not
+    offered.
     """
 
     name: ClassVar[VerbName] = "preempt"
-    # With preemptGroups, kube-scheduler ignores a status, and evicts pods that nobody has judged.
+    # kube-scheduler ignores a status of an ignorable entry, and evicts pods that nobody has judged.
     answers_refusals: ClassVar[bool] = True
-
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        # The wait is within the half of the timeout in which candidates are judged.
-        self._longest_wait_s = context.settings.http_timeout_s / 4
-
-    @property
-    def on_thread(self) -> bool:
-        """Whether filtering runs Python code, or may wait for pod groups, in any profile."""
-        profiles = self._context.profiles
-        return profiles.filter_in_python or profiles.count_pods
 
     def read(self, body: Body) -> core.PreemptionArgs:
         """Read the ExtenderPreemptionArgs of a request.
 
         Raises: WireError: the body cannot be read.
         """
-        return self._context.stores.read_preemption_args(body)
+        return self._context.read_preemption_args(body)
 
-    def dispensable(self, args: core.PreemptionArgs) -> frozenset[str]:
-        """Return no plugin name: without the answer of every filter no pod is evicted."""
-        del args
-        return frozenset()
+    def decide(self, body: Body, read: list[core.PreemptionArgs]) -> Answer:
+        """Return an ExtenderPreemptionResult; an empty one, on failure, ends the preemption."""
+        read.append(args := self.read(body))
+        pod, nodes = args.pod, args.nodes
+        if pod is None:
+            return NO_VICTIMS
+        self._context.metrics.histogram(NODES, self.name).observe(len(nodes))
+        unknown = self._context.unknown_schedulers.why_rejected(pod)
+        said = self._context.unplaced.why_not_tried(pod)
+        if unknown or said is not None:
+            # filter rejects every node, so pods would be evicted for nothing, again and again.
+            note = unknown if said is None else f"{NOT_PERMITTED}: {said.reason}"
+            self._decisions.add(pod, VerbCall(self.name, note=note))
+            return NO_VICTIMS._replace(result="unknown_scheduler" if unknown else "ok")
+        profile = self._context.profiles.for_pod(pod)
+        nameable = ~core.Mask(map(bool, args.elsewhere))
+        if profile is None or not profile.rejects:
+            return Answer(args.result(nameable))
+        if why_not := self._context.readiness.why_not(self.name, profile):
+            self._decisions.add(pod, VerbCall(self.name, error=why_not))
+            return NO_VICTIMS
+        empty = core.Mask(not uids for uids, _ in args.victims) & nameable
+        possible = nameable & ~empty
+        try:
+            judging = self._context.judging(profile, pod)
+            passing = self._passing(judging, args, pod, possible) & possible
+        except PluginError as error:
+            self._blamed(pod, error, "no preemption")
+            return NO_VICTIMS
+        note = (
+            f"kube-scheduler would evict pods on {len(nodes)} nodes; kubextend allows "
+            f"{passing.count()} of them{_left_out(nameable, empty)}"
+        )
+        self._decisions.add(pod, VerbCall(self.name, note=note))
+        return Answer(args.result(passing))
+
+    def _passing(
+        self, profile: Profile, args: core.PreemptionArgs, pod: core.Pod, possible: core.Mask
+    ) -> core.Mask:
+        """Return the candidates that the filters accept once the victims are gone.
+
+        Args:
+            profile: the profile whose filters judge.
+            args: the request.
+            pod: the pod that preempts.
+            possible: the candidates that an answer can offer.
+
+        Raises: PluginError: a filter failed.
+        """
+        passing, across_nodes = _judged(profile, args, pod)
+        if not across_nodes or len(args.nodes) == 1:
+            return passing
+        names, victims, alone = args.nodes.names, args.victims, set[int]()
+        # Those first that pass while the victims of all candidates are gone.
+        for row in sorted(possible.indices(), key=lambda row: not passing[row])[:_MOST_ALONE]:
+            of_one = {"Pods": [{"UID": uid} for uid in victims[row][0]]}
+            body = orjson.dumps({"NodeNameToMetaVictims": {names[row]: of_one}})
+            fits, _ = _judged(profile, self._context.read_preemption_args(body), pod)
+            if fits.all():
+                alone.add(row)
+        return core.Mask(row in alone for row in range(len(names)))
 
     def instead(self, why: str, args: core.PreemptionArgs | None = None) -> Answer:
         """Return an answer without candidates and without ``why``: kube-scheduler evicts no pod."""
         del why, args
         return NO_VICTIMS
 
-    def answer(self, args: core.PreemptionArgs) -> Answer:
-        """Return an ExtenderPreemptionResult; an empty one, on failure, ends the preemption."""
-        if args.pod is None:
-            return NO_VICTIMS
-        self._context.metrics.histogram(NODES, self.name).observe(len(args.nodes))
-        profile = self._context.profiles.for_pod(args.pod)
-        unknown = self._context.unknown_schedulers.why_rejected(args.pod)
-        said = self._context.memory.unplaced.why_not_tried(args.pod)
-        if unknown or said is not None:
-            # filter rejects every node, so pods would be evicted for nothing, again and again.
-            note = unknown if said is None else f"{NOT_PERMITTED}: {said.reason}"
-            self._decisions.add(args.pod, VerbCall(self.name, note=note))
-            return NO_VICTIMS._replace(result="unknown_scheduler" if unknown else "ok")
-        if profile is None or not profile.rejects:
-            every = self._nameable(args, args.nodes.everything())
-            return ABSTAINS if self._may_abstain(args) else Answer(args.result(every))
-        if why_not := self._context.readiness.why_not(self.name, profile):
-            self._decisions.add(args.pod, VerbCall(self.name, error=why_not))
-            return NO_VICTIMS
-        try:
-            answer = self._offer(self._context.judging(profile, args.pod), args, args.pod)
-        except PluginError as error:
-            call = VerbCall(self.name, error=sentence(error))
-            call.blame(error)
-            self._decisions.add(args.pod, call)
-            self._context.failures.note(error, "no preemption")
-            return NO_VICTIMS
-        self._decisions.add(args.pod, VerbCall(self.name, note=_in_words(args, answer)))
-        return answer
 
-    def _offer(self, profile: Profile, args: core.PreemptionArgs, pod: core.Pod) -> Answer:
-        """Return the answer with the candidates that the filters accept once the victims are gone.
-
-        Nobody knows yet whether the members of some pod groups get the nodes that filter chose for
-        them. If these nodes are missing, and nothing else can be offered, preempt waits until
-        kubextend knows, for half a second at most: kube-scheduler would not try the pod again, as
-        no event says that the members do not get the nodes.
-
-        Raises: PluginError: a filter failed.
-        """
-        # A node that a pod is evicted for may have been chosen for a member of a pod group already.
-        places = self._context.memory.places
-        goes_on = self._context.half_time()
-        undecided = places.undecided(pod)
-        found = self._passing(profile, args, pod, goes_on)
-        # A pass may end before the places are read, or get its first place after.
-        undecided |= places.undecided(pod)
-        if undecided and found is not None and not found.any():
-            left_s = places.left_s(undecided)
-            without, _ = _judged(profile, args, pod, profile.pods())
-            if left_s <= self._longest_wait_s and self._nameable(args, without).any():
-                time.sleep(left_s)
-                places.decide(undecided)
-                found = self._passing(profile, args, pod, goes_on)
-        return ABSTAINS if found is None else Answer(args.result(found))
-
-    def _passing(
-        self, profile: Profile, args: core.PreemptionArgs, pod: core.Pod, goes_on: GoesOn
-    ) -> core.Mask | None:
-        """Return the candidates to offer; None: preempt abstains.
-
-        Args:
-            profile: the profile whose filters judge.
-            args: the request.
-            pod: the pod that preempts.
-            goes_on: returns whether there is time to judge one more candidate.
-
-        Raises: PluginError: a filter failed.
-        """
-        pods = self._context.memory.places.pods_with_places(pod, profile.pods)
-        passing, across_nodes = _judged(profile, args, pod, pods)
-        alone = _Alone(profile, pod, pods, self._context.stores.read_preemption_args, goes_on)
-        if across_nodes and len(args.nodes) > 1:
-            passing = core.Mask(map(alone.passes, _candidates(args)))
-        if self._may_abstain(args):
-            every = map(alone.passes, _candidates(args, whole=True)) if across_nodes else passing
-            if all(every):
-                return None
-        return self._nameable(args, passing)
-
-    def _may_abstain(self, args: core.PreemptionArgs) -> bool:
-        """Return whether preempt abstains from a request if every candidate passes."""
-        return self._context.settings.preempt_groups and any(args.elsewhere)
-
-    def _nameable(self, args: core.PreemptionArgs, passing: core.Mask) -> core.Mask:
-        """Return the passing candidates whose victims an answer can name."""
-        whole = passing & ~core.Mask(map(bool, args.elsewhere))
-        in_part = self._context.settings.preempt_groups and not whole.any()
-        return passing if in_part else whole
-
-
-def _in_words(args: core.PreemptionArgs, answer: Answer) -> str:
-    """Return what preempt was asked and what it answered, for the record."""
-    asked = f"kube-scheduler would evict pods on {len(args.nodes)} nodes"
-    if answer.abstains:
-        return f"{asked}; kubextend abstains"
-    offered = "no node" if bytes(answer.body) == NO_VICTIMS.body else "one or more of the nodes"
-    return f"{asked}; kubextend allows {offered}"
-
-
-def _judged(
-    profile: Profile, args: core.PreemptionArgs, pod: core.Pod, pods: core.PodSnapshot | None
-) -> tuple[core.Mask, bool]:
+def _judged(profile: Profile, args: core.PreemptionArgs, pod: core.Pod) -> tuple[core.Mask, bool]:
     """Run the filters over all candidates, as if all victims of all candidates were evicted.
 
-    Returns the candidates that pass, and whether a filter asked for the pods of all nodes.
+    Returns: the candidates that pass, and whether a filter asked for the pods of all nodes.
     """
-    state = CycleState()
+    state, pods = CycleState(), profile.pods()
     if pods is not None:
         state.pods_seen = args.pods_left(pods)
-    # Where the verdict on several candidates would need an attempt for each, it does not count.
-    outcome = profile.find_nodes_that_fit(state, pod, args.nodes, None, lambda: False)
+    outcome = profile.find_nodes_that_fit(state, pod, args.nodes)
     return outcome.passing(args.nodes), pods is not None and state.asked_for_pods
 
 
-@dataclass(frozen=True, slots=True)
-class _Alone:
-    """Judges candidates one by one, each on a cluster without its own victims.
-
-    Attributes:
-        profile: the profile whose filters judge.
-        pod: the pod that preempts.
-        pods: the pods of the cluster; None if no filter reads pods.
-        read: reads the body of a preempt request.
-        goes_on: returns whether there is time to judge one more candidate.
-    """
-
-    profile: Profile
-    pod: core.Pod
-    pods: core.PodSnapshot | None
-    read: Callable[[Body], core.PreemptionArgs]
-    goes_on: GoesOn
-
-    def passes(self, candidate: tuple[str, Mapping[str, Sequence[str]]]) -> bool:
-        """Return whether a node passes without some pods; False if the time is over.
-
-        Args:
-            candidate: the node's name, and the UIDs of the pods that are gone, by node.
-
-        Raises: PluginError: a filter failed.
-        """
-        if not self.goes_on():
-            return False
-        name, gone = candidate
-        victims = {node: {"Pods": [{"UID": uid} for uid in uids]} for node, uids in gone.items()}
-        args = self.read(orjson.dumps({"NodeNameToMetaVictims": victims}))
-        passing, _ = _judged(self.profile, args, self.pod, self.pods)
-        return passing[args.nodes.names.index(name)]
-
-
-def _candidates(
-    args: core.PreemptionArgs, *, whole: bool = False
-) -> Iterator[tuple[str, Mapping[str, Sequence[str]]]]:
-    """Yield the name of each candidate node, and the UIDs of its victims by node.
-
-    Args:
-        args: the request.
-        whole: whether the victims on other nodes are among them.
-    """
-    for name, (uids, _), others in zip(args.nodes.names, args.victims, args.elsewhere, strict=True):
-        gone = {name: [*uids]}
-        for node, uid in others if whole else ():
-            gone.setdefault(node, []).append(uid)
-        yield name, gone
+def _left_out(nameable: core.Mask, empty: core.Mask) -> str:
+    """Return in words which candidates are left out whatever filters say; "" if none are."""
+    elsewhere, no_victims = (~nameable).count(), empty.count()
+    said = f"; {no_victims} have no victims, and kubextend chooses none" if no_victims else ""
+    return said + (f"; of {elsewhere} some victims are on other nodes" if elsewhere else "")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kubextend.config import VerbName
 from kubextend.framework.handle import ClusterPorts
-from kubextend.profile import Profile
+from kubextend.profile import Profile, Profiles
 
 __all__ = ["INFORMERS_SYNCED", "NODES_LISTED", "PLUGINS_STARTED", "PODS_LISTED", "Readiness"]
 
@@ -34,22 +34,16 @@ class Readiness:
 
     Args:
         cluster: the watched nodes, pods and other objects, and the leader.
-        informers: the resources that plugins of any profile read, except for plugins whose
-            failurePolicy is Ignore.
+        profiles: all profiles.
         not_started: returns the names of the plugins whose ``start`` has not succeeded yet.
     """
 
     def __init__(
-        self,
-        cluster: ClusterPorts,
-        informers: Iterable[str] = (),
-        not_started: Callable[[], Iterable[str]] = tuple,
+        self, cluster: ClusterPorts, profiles: Profiles, not_started: Callable[[], Iterable[str]]
     ) -> None:
-        self._watched = cluster.nodes
-        self._pods = cluster.pods
-        self._leader = cluster.leader
-        self._informers = cluster.informers
-        self._all_informers = frozenset(informers)
+        self._cluster = cluster
+        each_profile = profiles.by_scheduler_name.values()
+        self._all_informers = frozenset().union(*(each.informers for each in each_profile))
         self._not_started = not_started
         self._logged: dict[str, str] = {}
 
@@ -59,10 +53,10 @@ class Readiness:
 
         To be the leader is no condition, because a replica that could take over at once is ready.
         """
-        conditions = {PLUGINS_STARTED: lambda: _not_started(sorted(self._not_started()))}
-        if self._watched is not None:
+        conditions = {PLUGINS_STARTED: lambda: _late(self._not_started())}
+        if self._cluster.nodes is not None:
             conditions[NODES_LISTED] = self._why_no_nodes
-        if self._pods is not None:
+        if self._cluster.pods is not None:
             conditions[PODS_LISTED] = self._why_no_pods
         if self._all_informers:
             conditions[INFORMERS_SYNCED] = lambda: self._why_no_objects(self._all_informers)
@@ -76,50 +70,48 @@ class Readiness:
             profile: the profile whose plugins the verb would call.
             names_mode: whether the request has names of nodes in place of whole nodes.
         """
-        if names_mode and self._watched is None:
+        if names_mode and self._cluster.nodes is None:
             return _NO_CACHE
-        why = self._missing(verb, profile, names_mode=names_mode)
-        self._log(verb, profile.scheduler_name, why)
+        names_alone = names_mode or verb in _NAMES_ALONE
+        why = self._missing(profile, names_alone=names_alone)
+        if why != self._logged.get(profile.scheduler_name, ""):
+            # Log when a profile's missing condition changes, and not once for each pod.
+            self._logged[profile.scheduler_name] = why
+            if why:
+                what = "%s decides nothing for profile %s: %s"
+                _LOGGER.warning(what, verb, profile.scheduler_name, why)
+            else:
+                _LOGGER.info("%s decides for profile %s", verb, profile.scheduler_name)
         return f"kubextend is not ready: {why}" if why else ""
 
-    def _missing(self, verb: VerbName, profile: Profile, *, names_mode: bool) -> str:
+    def _missing(self, profile: Profile, *, names_alone: bool) -> str:
         """Return the first missing condition that the profile needs; empty if none is missing."""
-        if profile.needs_leader and self._leader is not None and (why := self._leader.why_not()):
-            return why
-        needs_pods = profile.needs_pods
-        if (names_mode or needs_pods or verb in _NAMES_ALONE) and (why := self._why_no_nodes()):
-            return why
-        if needs_pods and (why := self._why_no_pods()):
-            return why
-        if profile.informers and (why := self._why_no_objects(profile.informers)):
-            return why
-        late = profile.plugin_names.intersection(self._not_started())
-        return _not_started(sorted(late)) if late else ""
+        leader = self._cluster.leader
+        needs_pods, informers = profile.needs_pods, profile.informers
+        return (
+            (leader.why_not() if profile.needs_leader and leader is not None else "")
+            or (self._why_no_nodes() if names_alone or needs_pods else "")
+            or (self._why_no_pods() if needs_pods else "")
+            or (self._why_no_objects(informers) if informers else "")
+            or _late(profile.plugin_names.intersection(self._not_started()))
+        )
 
     def _why_no_nodes(self) -> str:
-        listed = self._watched is None or self._watched.synced
-        return "" if listed else "the nodes are not listed yet"
+        nodes = self._cluster.nodes
+        return "" if nodes is None or nodes.synced else "the nodes are not listed yet"
 
     def _why_no_pods(self) -> str:
-        return "" if self._pods is None or self._pods.synced else "the pods are not listed yet"
+        pods = self._cluster.pods
+        return "" if pods is None or pods.synced else "the pods are not listed yet"
 
     def _why_no_objects(self, informers: frozenset[str]) -> str:
-        if self._informers is None:
+        if self._cluster.informers is None:
             listed = ", ".join(sorted(informers))
             return f"plugins read {listed}, which kubextend cannot watch: configure `cluster`"
-        return self._informers.why_not_synced(informers)
-
-    def _log(self, verb: VerbName, scheduler_name: str, why: str) -> None:
-        """Log when a profile's missing condition changes, and not once for each pod."""
-        if why == self._logged.get(scheduler_name, ""):
-            return
-        self._logged[scheduler_name] = why
-        if why:
-            _LOGGER.warning("%s decides nothing for profile %s: %s", verb, scheduler_name, why)
-        else:
-            _LOGGER.info("%s decides for profile %s", verb, scheduler_name)
+        return self._cluster.informers.why_not_synced(informers)
 
 
-def _not_started(names: Iterable[str]) -> str:
-    listed = ", ".join(names)
+def _late(names: Iterable[str]) -> str:
+    """Return which plugins have not started; "" if all have."""
+    listed = ", ".join(sorted(names))
     return f"not started yet: {listed}" if listed else ""

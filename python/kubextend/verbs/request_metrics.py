@@ -8,7 +8,7 @@ from kubextend.metrics import Family, HistogramFamily, Metrics
 from kubextend.profile.run_in_progress import AbandonedError
 from kubextend.verbs.answer import Answer
 
-__all__ = ["ATTEMPTS", "NODES", "REQUESTS", "counting"]
+__all__ = ["ATTEMPTS", "NODES", "REQUESTS", "counting", "failure"]
 
 REQUESTS: Final = Family(
     "kubextend_verb_requests",
@@ -55,5 +55,9 @@ class counting:  # noqa: N801  read as a verb: with counting(metrics, verb) as c
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         # An abandoned request was answered and counted without this call.
         if error is not None and not isinstance(error, AbandonedError):
-            result = "bad_request" if isinstance(error, WireError) else "failed"
-            self._metrics.counter(REQUESTS, self._verb, result).inc()
+            self._metrics.counter(REQUESTS, self._verb, failure(error)).inc()
+
+
+def failure(error: BaseException) -> str:
+    """Return the result by which metrics count a request whose verb raised an error."""
+    return "bad_request" if isinstance(error, WireError) else "failed"

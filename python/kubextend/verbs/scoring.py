@@ -27,8 +27,14 @@ def score_nodes(
     Returns: the scores of each plugin, and whether any plugin failed.
     """
     state.skip_score_plugins = frozenset()
-    failed = _pre_scored(profile, state, pod, nodes, left_out)
-    scored, all_well = [], not failed
+    failed: set[str] = set()
+    scored = []
+    for prepares in profile.pre_score:
+        try:
+            profile.run_pre_score_plugin(prepares, state, pod, nodes)
+        except PluginError as error:
+            left_out(error)
+            failed.add(prepares.name)
     for plugin, weight in profile.score:
         if plugin.name in failed or plugin.name in state.skip_score_plugins:
             continue
@@ -36,10 +42,10 @@ def score_nodes(
             scores, raw = profile.run_score_plugin(plugin, state, pod, nodes)
         except PluginError as error:
             left_out(error)
-            all_well = False
+            failed.add(plugin.name)
         else:
             scored.append(PluginScores(plugin.name, weight, scores, raw))
-    return scored, not all_well
+    return scored, bool(failed)
 
 
 def first_of_the_best(
@@ -55,17 +61,3 @@ def first_of_the_best(
     # ``weigh`` divides by ten and rounds.
     sums = list(core.weigh([(each.scores, 10 * each.weight) for each in scored]))
     return nodes.names[sums.index(max(sums))]
-
-
-def _pre_scored(
-    profile: Profile, state: CycleState, pod: core.Pod, nodes: core.Nodes, left_out: LeftOut
-) -> frozenset[str]:
-    """Run PreScore and return the plugins that failed, by name: their Score is left out too."""
-    failed = set()
-    for plugin in profile.pre_score:
-        try:
-            profile.run_pre_score_plugin(plugin, state, pod, nodes)
-        except PluginError as error:
-            left_out(error)
-            failed.add(plugin.name)
-    return frozenset(failed)

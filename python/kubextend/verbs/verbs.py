@@ -1,7 +1,9 @@
 """The verbs filter, prioritize, preempt and bind, and what concerns all of them."""
 
+from typing import Any, TypeAlias
+
 from kubextend import core
-from kubextend.verbs.answer_in_time import TimeLimitedVerb
+from kubextend.verbs.answer_in_time import TimedVerb
 from kubextend.verbs.bind import POD_DELETED, BindVerb
 from kubextend.verbs.context import Context
 from kubextend.verbs.filter import FilterVerb
@@ -9,9 +11,11 @@ from kubextend.verbs.preempt import PreemptVerb
 from kubextend.verbs.prioritize import PrioritizeVerb
 from kubextend.verbs.request_metrics import REQUESTS
 from kubextend.verbs.unplaced_pods import unschedulable_before
-from kubextend.verbs.verb_interface import Verb
 
-__all__ = ["Verbs"]
+__all__ = ["Verb", "Verbs"]
+
+Verb: TypeAlias = TimedVerb[Any] | BindVerb
+"""A verb as the HTTP server calls it."""
 
 
 class Verbs:
@@ -25,36 +29,25 @@ class Verbs:
     """
 
     def __init__(self, context: Context) -> None:
-        memory, cluster = context.memory, context.cluster
-        self.profiles = context.profiles
-        self.metrics = context.metrics
-        self.limits = memory.limits
-        self.limits.breakers.add(plugin.name for plugin in self.profiles.plugins)
-        self.waiting_pods = memory.waiting_pods
-        self.throttle = memory.throttle
-        self.readiness = context.readiness
-        self.pool = memory.pool
-        self.decisions = memory.decisions
-        self.unplaced = memory.unplaced
-        self._places = memory.places
-        self.metrics.scrape(memory.places.METRICS, lambda: memory.places)
-        self._pods = None if cluster.activator is None else cluster.pods
-        self._leader = cluster.leader
+        self.handle, self.readiness = context.handle, context.readiness
+        self.profiles, self.metrics = context.profiles, context.metrics
+        self.limits, self.waiting_pods = context.limits, context.waiting_pods
+        self.throttle, self.pool = context.throttle, context.pool
+        self.decisions, self.unplaced = context.decisions, context.unplaced
+        self._places, self._cluster = context.places, context.cluster
         self._looked_in_term: int | None = None
-        self.filter = TimeLimitedVerb(FilterVerb(context), context)
-        self.prioritize = TimeLimitedVerb(PrioritizeVerb(context), context)
-        self.preempt = TimeLimitedVerb(PreemptVerb(context), context)
+        self.filter = FilterVerb(context, in_python=self.profiles.filter_in_python)
+        self.prioritize = PrioritizeVerb(context, in_python=self.profiles.score_in_python)
+        self.preempt = PreemptVerb(context, in_python=self.profiles.filter_in_python)
         self.bind = BindVerb(context)
-
-        self._served = context.settings.served
-        for verb in self._served:
-            # An alert sees the first of these requests only if the counter was 0 before.
-            self.metrics.counter(REQUESTS, verb, "unknown_scheduler")
-
-    @property
-    def served(self) -> list[Verb]:
+        self.served: list[Verb] = [getattr(self, name) for name in context.config.verbs]
         """The verbs that kube-scheduler calls, as the configuration says."""
-        return [getattr(self, name) for name in self._served]
+
+        self.limits.breakers.add(plugin.name for plugin in self.profiles.plugins)
+        self.metrics.scrape(context.places.METRICS, lambda: context.places)
+        for verb in self.served:
+            # An alert sees the first of these requests only if the counter was 0 before.
+            self.metrics.counter(REQUESTS, verb.name, "unknown_scheduler")
 
     @property
     def run_python(self) -> bool:
@@ -80,12 +73,12 @@ class Verbs:
         self._places.forget_old()
         self.unplaced.wake_due()
         self.unplaced.activate(self._unschedulable_before())
-        self.decisions.settle_old()
 
     def forget(self, uid: str) -> None:
         """Forget a pod that is bound or gone; any thread may call, never waits."""
         self._places.forget(uid)
         self.unplaced.forget(uid)
+        self.throttle.forget(uid)
 
     def pod_deleted(self, uid: str) -> None:
         """End a deleted pod's wait in Permit, and forget the pod. Any thread may call; never waits.
@@ -111,13 +104,12 @@ class Verbs:
         Ready means that all nodes and pods are listed, all plugins are started, and this replica
         leads where a leader is elected. Other calls return an empty list.
         """
-        term = 0 if self._leader is None else self._leader.term
-        if self._pods is None or self._looked_in_term == term:
+        pods, leader = self._cluster.pods, self._cluster.leader
+        term = 0 if leader is None else leader.term
+        if pods is None or self._cluster.activator is None or self._looked_in_term == term:
             return []
-        conditions = [*self.readiness.conditions.values()]
-        if self._leader is not None:
-            conditions.append(self._leader.why_not)
-        if any(why() for why in conditions):
+        conditions = self.readiness.conditions.values()
+        if any(why() for why in conditions) or (leader is not None and leader.why_not()):
             return []
         self._looked_in_term = term
-        return unschedulable_before(self._pods, self.profiles)
+        return unschedulable_before(pods, self.profiles)

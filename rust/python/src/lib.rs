@@ -59,7 +59,7 @@ mod native {
     #[pymodule_export]
     use crate::quantity::{amount, is_dra_extended_resource};
     #[pymodule_export]
-    use crate::score::{checked_scores, narrowed, normalize, weigh};
+    use crate::score::{checked_scores, highest, normalize, weigh};
     #[pymodule_export]
     use crate::selector::PySelector;
     #[pymodule_export]

@@ -47,8 +47,9 @@ impl PyMask {
         self.0.count() == self.0.len()
     }
 
-    fn indices(&self) -> Vec<usize> {
-        self.0.indices().collect()
+    #[pyo3(signature = (most = None))]
+    fn indices(&self, most: Option<usize>) -> Vec<usize> {
+        self.0.indices().take(most.unwrap_or(usize::MAX)).collect()
     }
 
     fn pack<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {

@@ -1,9 +1,9 @@
-//! The Python functions `normalize`, `checked_scores`, `narrowed` and `weigh`.
+//! The Python functions `normalize`, `checked_scores`, `weigh` and `highest`.
 
 use kubextend_core::score;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyMemoryView};
+use pyo3::types::PyList;
 
 use crate::int64::{self, Int64s};
 
@@ -78,27 +78,6 @@ pub(crate) fn checked_scores<'py>(
 }
 
 #[pyfunction]
-pub(crate) fn narrowed<'py>(
-    py: Python<'py>,
-    scores: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
-    // A list takes longer to read than its memory is worth.
-    if !scores.is_instance_of::<PyMemoryView>() {
-        return Ok(scores.clone());
-    }
-    // NormalizeScore may take raw scores that are no integers.
-    let Ok(values) = int64::from_python(scores) else {
-        return Ok(scores.clone());
-    };
-    let bits = values.iter().fold(0, |bits, score| bits | score);
-    if u8::try_from(bits).is_err() {
-        return Ok(scores.clone());
-    }
-    let narrow = PyBytes::new_with(py, values.len(), |narrow| {
-        for (byte, score) in narrow.iter_mut().zip(values.iter()) {
-            *byte = score.to_le_bytes()[0];
-        }
-        Ok(())
-    })?;
-    Ok(narrow.into_any())
+pub(crate) fn highest(scores: &Bound<'_, PyAny>, most: usize) -> PyResult<Vec<usize>> {
+    Ok(score::highest(&int64::from_python(scores)?, most))
 }

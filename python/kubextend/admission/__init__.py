@@ -1,0 +1,1 @@
+"""Static rules of plugins as admission policies, which kube-apiserver applies by itself."""
