@@ -16,13 +16,13 @@ from tests.doors.kube_api import (
     running,
     write_kubeconfig,
 )
-from tests.doors.scripted_requests import Request, lost_request, refusing
+from tests.doors.scripted_requests import Request, refusing
 
 from kubextend import core
 from kubextend.errors import ClusterError
 from kubextend.framework import Status
 
-Join = Callable[[str], Running]
+Join = Callable[..., Running]
 
 LABEL = "kubextend.dev/leader"
 NOT_LEADER = "kubextend is not ready: this replica does not lead"
@@ -30,6 +30,7 @@ BEGUN = "kubextend is not ready: this replica has begun to lead, and its"
 NOT_SEEN = f"{BEGUN} watch of pods has not caught up yet"
 NOT_LABELLED = f"{BEGUN} pod has no label yet"
 PROFILE = {"plugins": {"filter": {"enabled": [{"name": "OnePlace"}]}}}
+SLOW = {"plugins": PROFILE["plugins"] | {"preBind": {"enabled": [{"name": "Slow"}]}}}
 
 
 class OnePlace:
@@ -44,6 +45,16 @@ class OnePlace:
         return Status.unschedulable("taken") if taken else None
 
 
+class Slow:
+    """Takes 12 s before each Binding, longer than a term without a renewal."""
+
+    name = "Slow"
+
+    def pre_bind(self, state: Any, pod: core.Pod, node_name: str) -> None:
+        del state, pod, node_name
+        time.sleep(12)
+
+
 @pytest.fixture
 def joins(api: ScriptedApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Join]:
     """Start a replica in the pod ``first`` or ``second``; its token is the name of its pod."""
@@ -54,13 +65,13 @@ def joins(api: ScriptedApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         api.put_pod(name, f"uid-{name}", labels={"app": "x"})
     with ExitStack() as replicas:
 
-        def join(name: str) -> Running:
+        def join(name: str, profile: Any = PROFILE) -> Running:
             monkeypatch.setenv("POD_NAMESPACE", "default")
             monkeypatch.setenv("POD_NAME", name)
             file = tmp_path / name
             write_kubeconfig(file, api.url, name)
-            tree = configuration(file, PROFILE, server={"lease": {}})
-            return replicas.enter_context(running(tree, {"OnePlace": OnePlace}))
+            tree = configuration(file, profile, server={"lease": {}})
+            return replicas.enter_context(running(tree, {"OnePlace": OnePlace, "Slow": Slow}))
 
         yield join
 
@@ -225,24 +236,35 @@ def test_a_lead_that_was_lost_and_won_again_is_a_new_one(
 
 
 def test_a_bind_is_given_up_though_its_leader_leads_again_a_moment_after_the_lapse(
-    api: ScriptedApi, first: Running, clock: SkippingTime
+    api: ScriptedApi, joins: Join, clock: SkippingTime
 ) -> None:
-    held, asked = Held(), api.counts["lease"]
-    api.fail("bind", *[held] * 9)
-    errors = first.bind_beside(api.pods["one"], "n1")
-    clock.until(lambda: api.counts["bind"] and api.counts["lease"] > asked)
-    clock.settle()
+    first = joins("first", SLOW)
+    clock.until(lambda: why(first, api) == "")
+    asked, labels = api.counts["lease"], len(labels_set(api))
 
-    def late(_: Request) -> bool:
-        """Let a renewal that was asked for in the old term be answered 10 ms after its end."""
-        time.sleep(2.01)
+    def off_beat(_: Request) -> bool:
+        """Keep the end of the term off the moments at which the leader's thread looks."""
+        time.sleep(0.05)
         return False
 
-    api.fail("lease", lost_request, lost_request, lost_request, late)
-    clock.pass_s(10.2)
-    assert len(errors) == 1
-    assert errors[0]
-    held.go_on.set()
+    api.fail("lease", off_beat)
+    clock.until(lambda: api.counts["lease"] == asked + 2)
+    ends_s = clock.now_s + 10
+
+    def late(request: Request) -> bool:
+        """Answer no renewal before 10 ms after the end of the term."""
+        if clock.now_s < ends_s - 4:
+            request.cut()
+            return True
+        time.sleep(max(0.0, ends_s + 0.01 - clock.now_s))
+        return False
+
+    api.fail("lease", *[late] * 20)
+    errors = first.bind_beside(api.pods["one"], "n1")
+    clock.until(lambda: errors)
+    assert labels_set(api)[labels:] == [None, "true"]
+    assert errors == ["this replica does not lead"]
+    assert api.counts["bind"] == 0
 
 
 def test_a_leader_that_resigns_lets_its_binds_end_and_then_gives_the_lease_back(
