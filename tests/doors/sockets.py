@@ -155,6 +155,10 @@ class Connection:
         body = self._read.read(int(headers.get("content-length", 0)))
         return Answer(int(status_line.split()[1]), body, headers)
 
+    def begun(self) -> None:
+        """Wait for the first byte of an answer, and leave it unread."""
+        assert self._read.peek(1)
+
     def is_answered(self) -> bool:
         """Return whether bytes can be read now, or the server has closed the connection."""
         return bool(select.select([self.socket], [], [], 0)[0])

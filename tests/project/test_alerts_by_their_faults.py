@@ -90,9 +90,9 @@ def paused_for_a_moment(server: Server) -> None:
 
 
 def many_connections(server: Server) -> None:
-    """Hold 60 of the 64 connections that the health port may have, for two seconds."""
+    """Hold 900 of the 1,024 connections that the health port may have, for two seconds."""
     with contextlib.ExitStack() as held:
-        for _ in range(60):
+        for _ in range(900):
             address = ("127.0.0.1", server.health_port)
             held.enter_context(socket.create_connection(address))
         time.sleep(2)

@@ -86,9 +86,7 @@ def test_the_rdma_example_is_decided_as_its_table_says(pod: str, file: str, tmp_
 def test_the_demo_runs_through() -> None:
     command = [sys.executable, DEPLOY / "demo" / "demo.py"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    # The verbs that the demo calls to show that they are not served.
-    called = [line.split()[3] for line in done.stderr.splitlines()]
-    assert called == ["/prioritize", "/bind"]
+    assert done.stderr == ""
     assert done.stdout.endswith("README.md says how to go on with a real cluster.\n")
 
 

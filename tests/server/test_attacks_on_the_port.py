@@ -1,16 +1,20 @@
 """Clients that mean to fill the server: each attack has its row in SECURITY.md."""
 
 import contextlib
+import json
 import resource
 import selectors
+import socket
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.doors.extender import NODES, PATIENT_S, Extender, names_of, node, request
+from tests.doors.extender import HOLDING, NODES, PATIENT_S, Extender, names_of, node, pod, request
 from tests.doors.sockets import Connection, eventually, head, posted, read_by_now, serve
+
+from kubextend.testing import Bindings
 
 pytestmark = pytest.mark.slow
 
@@ -142,6 +146,22 @@ def test_who_asks_without_end_before_the_first_answer_is_hung_up_on() -> None:
     assert resident_bytes() - before < 50 * MB
 
 
+def test_who_asks_again_while_permit_holds_the_pod_gives_the_bind_up() -> None:
+    """A client that is gone is noticed: the pod is bound for nobody otherwise."""
+    binder = Bindings()
+    extender = Extender(binder=binder, profiles=[HOLDING])
+    with serve(extender) as served:
+        with Connection(served.url) as connection:
+            connection.post("/filter", request("filter"))
+            connection.send(posted("/bind", request("bind")))
+            eventually(extender.waiting)
+            connection.send(head("GET", "/livez"))
+            assert connection.answer().status == 400
+            assert connection.is_closed()
+        eventually(lambda: not extender.waiting())
+    assert binder.nodes == {}
+
+
 @pytest.mark.parametrize("extra", [b"Content-Length: 7\r\n", b"Transfer-Encoding: chunked\r\n"])
 def test_two_lengths_are_refused(extra: bytes) -> None:
     with serve(Extender()) as served, Connection(served.url) as connection:
@@ -185,3 +205,28 @@ def test_many_who_do_not_read_hold_no_more_than_what_is_admitted() -> None:
         eventually(lambda: extender.counted(IN_FLIGHT) == 0)
         with Connection(served.url) as connection:
             assert connection.post("/filter", body).status == 200
+
+
+def test_answers_that_nobody_reads_count_as_bodies_do() -> None:
+    """An answer may be many times as long as its request: it repeats the pod's scheduler."""
+    names = [f"node-{number}" for number in range(24_000)]
+    asked = {"Pod": pod() | {"spec": {"schedulerName": "s" * 250}}, "NodeNames": names}
+    body = json.dumps(asked).encode()
+    most = 20 * MB
+    extender = Extender(server=limits(len(body), most))
+    with serve(extender) as served, contextlib.ExitStack() as stack:
+        with Connection(served.url) as connection:
+            size = len(connection.post("/filter", body).body)
+        assert 8 * MB < size < most
+        for _ in range(most // size):
+            unread = stack.enter_context(Connection(served.url))
+            unread.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            unread.send(posted("/filter", body))
+            unread.begun()
+        assert size < extender.counted(IN_FLIGHT) <= most
+        with Connection(served.url) as connection:
+            assert connection.post("/filter", body).status == 503
+        stack.close()
+        eventually(lambda: extender.counted(IN_FLIGHT) == 0)
+        with Connection(served.url) as connection:
+            assert len(connection.post("/filter", body).body) == size

@@ -124,3 +124,21 @@ async def test_a_client_that_does_not_read_its_answer_is_hung_up_on() -> None:
     await skip(90)
     assert line.closed
     assert extender.counted("kubextend_requests_in_flight_bytes") == 0
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [head("GET", "/livez", Connection="close"), b"garbage\r\n\r\n", LIVEZ + b"garbage\r\n\r\n"],
+    ids=["its last answer", "a refusal", "a refusal behind an answer"],
+)
+@in_memory
+async def test_a_connection_that_ends_waits_no_longer_than_an_idle_one_for_its_client_to_read(
+    sent: bytes,
+) -> None:
+    line = Line(Extender(), reads=False)
+    await line.send(sent)
+    await line.begun()
+    await skip(9)
+    assert not line.closed
+    await skip(KEEP_ALIVE_S - 8)
+    assert line.closed

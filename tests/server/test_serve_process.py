@@ -17,7 +17,16 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.doors.extender import HOLDING, NODES, Extender, names_of, node, profile, request
+from tests.doors.extender import (
+    HOLDING,
+    NODES,
+    PATIENT_S,
+    Extender,
+    names_of,
+    node,
+    profile,
+    request,
+)
 from tests.doors.sockets import (
     Connection,
     Replica,
@@ -210,7 +219,7 @@ def test_no_request_of_busy_clients_is_lost_when_one_of_two_replicas_ends(
     tmp_path: Path, delay: str
 ) -> None:
     """A client that cannot connect, or is told to go, asks the other replica, as by a Service."""
-    ended, faults = threading.Event(), list[Exception]()
+    ended, faults, answered = threading.Event(), list[Exception](), threading.Semaphore(0)
     with ExitStack() as stack:
         replicas = [
             stack.enter_context(replica(tmp_path, server={"drainDelay": delay})) for _ in range(2)
@@ -228,6 +237,7 @@ def test_no_request_of_busy_clients_is_lost_when_one_of_two_replicas_ends(
                         while not ended.is_set():
                             answer = connection.post("/filter", SMALL)
                             assert answer.status == 200
+                            answered.release()
                             if answer.headers.get("connection") == "close":
                                 break
                 except Exception as fault:  # noqa: BLE001  the test tells it
@@ -236,7 +246,8 @@ def test_no_request_of_busy_clients_is_lost_when_one_of_two_replicas_ends(
         clients = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
         for client in clients:
             client.start()
-        time.sleep(0.3)
+        for _ in range(20 * len(clients)):
+            assert answered.acquire(timeout=PATIENT_S)
         replicas[0].signal(signal.SIGTERM)
         replicas[0].end()
         ended.set()

@@ -1,9 +1,11 @@
 """TLS: who is let in, who hears why not, and what the names in certificates allow."""
 
 import json
+import signal
 import ssl
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 from cryptography import x509
 from tests.doors.certificates import Authority, Pair
 from tests.doors.extender import HOLDING, Extender, binding, pod, request
-from tests.doors.sockets import Connection, Served, eventually, port_of, posted, serve
+from tests.doors.sockets import Connection, Served, eventually, port_of, posted, replica, serve
 
 from kubextend.testing import Bindings
 
@@ -140,6 +142,44 @@ def test_plain_http_on_the_tls_port_runs_no_verb(
         eventually(lambda: "failed: http request" in caplog.text)
     assert (calls(guarded), guarded.counted(FAILED)) == (0, 1)
     assert "Traceback" not in caplog.text
+
+
+def test_of_handshakes_without_end_the_newest_is_closed(
+    guarded: Extender, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    trusted = client(authority, authority.sign("scheduler"))
+    with serve(guarded) as served, ExitStack() as stack:
+        for _ in range(520):
+            stack.enter_context(Connection(served.url))
+        eventually(lambda: guarded.counted(FAILED) == 8)
+        assert "a TLS handshake failed: 512 others are under way" in caplog.text
+        with pytest.raises(REFUSALS):
+            filters(served, trusted)
+        stack.close()
+
+        def is_let_in() -> bool:
+            try:
+                return filters(served, trusted)
+            except REFUSALS:
+                return False
+
+        eventually(is_let_in)
+    assert "Traceback" not in caplog.text
+
+
+def test_failed_handshakes_and_requests_that_are_no_http_write_few_lines(
+    pair: Pair, tmp_path: Path
+) -> None:
+    for server, said in ((tls(pair), "a TLS handshake failed"), ({}, "Invalid HTTP request")):
+        begun_s = time.monotonic()
+        with replica(tmp_path, server=server) as served:
+            for _ in range(200):
+                with Connection(served.url) as connection:
+                    connection.send(b"garbage\r\n\r\n")
+                    connection.is_closed()
+            served.signal(signal.SIGINT)
+            lines = served.end().count(said)
+        assert 0 < lines <= 10 * (time.monotonic() - begun_s + 1) < 200
 
 
 @pytest.fixture(scope="module")

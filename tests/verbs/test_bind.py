@@ -120,6 +120,17 @@ def test_a_bind_leaves_nothing_of_its_attempt_to_the_next_one() -> None:
         assert plugin.calls.count("pre_filter") == attempts
 
 
+def test_the_attempts_at_large_pods_take_sixteen_mebibytes_and_the_oldest_is_made_again() -> None:
+    plugin = Steps("pre_filter", "reserve")
+    pods = [pod(f"p{number}", annotations={"a": "x" * 2**20}) for number in range(17)]
+    wire = Wire(plugin, nodes=["n"], pods=pods)
+    for of in pods:
+        wire.filter(of)
+    for of, prepared in ((pods[0], 18), (pods[1], 18)):
+        assert wire.bind(of, "n").error == ""
+        assert plugin.calls.count("pre_filter") == prepared
+
+
 # The time of a bind, nine minutes of Permit and one more: the last 15 s are not the API's.
 TEN_MINUTES = {"extender.permitMaxWait": "9m"}
 

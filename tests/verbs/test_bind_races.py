@@ -219,6 +219,18 @@ def test_a_newer_request_reserves_nothing_for_a_pod_that_an_older_one_binds_afte
     assert wire.assumed() == {"one": "n"}
 
 
+@pytest.mark.parametrize("shown", [False, True])
+def test_a_bind_that_is_repeated_after_its_success_succeeds_and_asks_nobody(shown: bool) -> None:
+    wire = wire_of(OnePod(), plugin := Steps("reserve"))
+    assert wire.bind(ONE, "n").error == ""
+    if shown:
+        wire.show_bound(ONE, "n")
+    assert wire.bind(ONE, "n").error == ""
+    assert (plugin.calls, wire.binder.began) == (["reserve"], 1)
+    assert wire.assumed() == ({} if shown else {"one": "n"})
+    assert wire.bind(TWO, "n").error == "the node is full"
+
+
 def test_of_several_newer_requests_one_after_the_other_goes_on() -> None:
     wire = wire_of(plugin := Steps("reserve", permit=WAIT))
     older = wire.begin_bind(ONE, "n")

@@ -203,6 +203,29 @@ def test_whole_nodes_are_recorded_by_their_names() -> None:
     assert [each["node"] for each in nodes_of(wire)["items"]] == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_of_names_of_nodes_that_take_over_a_mebibyte_the_record_has_a_summary_alone(
+    whole: bool,
+) -> None:
+    wire = Wire(needs(), scores("Scores", good=3), nodes=[node("good", labels={"rdma": ""})])
+    names = ["good", *(f"{row:02000}" for row in range(600))]
+    if whole:
+        wire.filter(
+            A, whole=[node(name, labels={"rdma": ""} if name == "good" else {}) for name in names]
+        )
+    else:
+        wire.filter(A, names)
+    found = calls(wire)[0]["nodes"]
+    assert (found["nodes"], found["passed"]) == (601, 1)
+    assert {len(name) for name in found["rejected"][0]["examples"]} == {256}
+    assert (nodes_of(wire)["kept"], nodes_of(wire)["items"]) == (False, [])
+    # The nodes of prioritize alone would look as if there were no others.
+    wire.prioritize(A, ["good"])
+    assert not nodes_of(wire)["kept"]
+    wire.filter(A, ["good"])
+    assert [each["node"] for each in nodes_of(wire)["items"]] == ["good"]
+
+
 # What a tenant does to his own pods changes no answer for the pods of others.
 
 TOO_MANY = {f"k{number}": "v" for number in range(5000)}

@@ -165,6 +165,26 @@ def test_of_very_many_rejected_pods_the_oldest_is_forgotten_and_tried_again() ->
     assert wire.activator.woken == ["p0"]
 
 
+def test_large_rejected_pods_take_sixteen_mebibytes_and_the_oldest_is_tried_again() -> None:
+    pods = [pod(f"p{number}", annotations={"a": "x" * 2**20}) for number in range(17)]
+    wire = wire_of(door(), pods=pods)
+    for of in pods:
+        assert passes(wire, of)
+        rejected(wire, of)
+    assert wire.activator.woken == ["p0"]
+    assert [passes(wire, of) for of in (pods[0], pods[1], pods[-1])] == [True, False, False]
+
+
+def test_a_pod_of_any_size_is_rejected_until_the_next_one_is() -> None:
+    huge = pod("huge", annotations={"a": "x" * 2**25})
+    wire = wire_of(door(), pods=[huge, P])
+    for of in (huge, P):
+        wire.filter(of)
+        rejected(wire, of)
+        assert not passes(wire, of)
+    assert wire.activator.woken == ["huge"]
+
+
 def test_a_bound_pod_is_rejected_no_more() -> None:
     plugin = door()
     wire = wire_of(plugin)

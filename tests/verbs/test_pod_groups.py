@@ -7,7 +7,7 @@ import logging
 from typing import Any
 
 import pytest
-from tests.doors.wire import Hang, Plugin, names_request, nominated, raises
+from tests.doors.wire import WAIT, Hang, Plugin, Steps, names_request, nominated, raises
 from tests.verbs.groups import FULL, Room, Scheduler, members
 
 from kubextend import Status, core
@@ -119,6 +119,32 @@ def test_a_member_that_is_asked_about_first_again_begins_a_pass_without_its_earl
     assert scheduler.filter("m2") == []
     scheduler.wire.skip(61)
     assert scheduler.passes(["m2", "m1"]) == {"m2": "n0", "m1": "n1"}
+
+
+def test_no_node_is_given_away_twice_in_a_pass_that_takes_longer_than_places_count() -> None:
+    scheduler = Scheduler()
+    found = []
+    for name in scheduler.create(members(6)):
+        found.append(scheduler.filter(name))
+        scheduler.wire.skip(13)
+    assert found == [["n0"], ["n1"], ["n2"], ["n3"], ["n4"], []]
+
+
+def test_places_of_a_pass_count_from_its_last_call_and_once_a_bind_begins_from_there() -> None:
+    scheduler = Scheduler(nodes=THREE)
+    scheduler.create(members(4))
+    scheduler.create(["other"], group="other")
+    for name in members(3):
+        scheduler.filter(name)
+        scheduler.wire.skip(50)
+    # A surplus member, which begins the second of these passes.
+    assert [scheduler.filter("m3"), scheduler.filter("m3")] == [[], []]
+    scheduler.wire.skip(350)
+    assert scheduler.bind("m2", "n2") == ""
+    # Volumes may delay the binds of m0 and m1.
+    scheduler.wire.skip(550)
+    assert scheduler.filter("other") == []
+    assert scheduler.bind("m0", "n0") == ""
 
 
 def test_all_nodes_are_kept_for_a_lone_pod_and_where_filters_count_no_pods() -> None:
@@ -274,6 +300,45 @@ def test_a_pod_that_is_to_be_bound_waits_half_a_second_for_the_binds_of_a_group(
     assert not lone.done
     scheduler.wire.skip(0.1)
     assert lone.answer().error == ""
+
+
+def test_a_pod_that_is_to_be_bound_is_refused_at_once_once_a_bind_of_the_group_has_begun() -> None:
+    scheduler = Scheduler(nodes=["n0", "n1"])
+    scheduler.create(["lone"], group="")
+    scheduler.create(members(2))
+    scheduler.filter("lone")
+    assert scheduler.passes(members(2)) == {"m0": "n0", "m1": "n1"}
+    assert scheduler.wire.bind(scheduler.pods["m1"], "n1").error == ""
+    lone = scheduler.wire.begin_bind(scheduler.pods["lone"], "n0")
+    assert lone.done
+    assert lone.answer().error == FULL
+
+
+def test_a_pod_that_is_to_be_bound_waits_for_no_group_that_leaves_it_room() -> None:
+    scheduler = Scheduler(Room({"n0": 3}), nodes=["n0"])
+    scheduler.create(["lone"], group="")
+    scheduler.create(members(2))
+    scheduler.filter("lone")
+    assert len(scheduler.passes(members(2))) == 2
+    lone = scheduler.wire.begin_bind(scheduler.pods["lone"], "n0")
+    assert lone.done
+    assert lone.answer().error == ""
+
+
+def test_a_bind_that_was_given_up_and_ends_late_leaves_the_member_its_newer_place() -> None:
+    steps = Steps("reserve", permit=WAIT)
+    scheduler = Scheduler(Room(), steps, nodes=["n0", "n1"])
+    scheduler.create(members(2))
+    assert scheduler.passes(members(2)) == {"m0": "n0", "m1": "n1"}
+    bind = scheduler.wire.begin_bind(scheduler.pods["m0"], "n0")
+    scheduler.wire.wait_until_held(scheduler.pods["m0"])
+    steps.closed.add("unreserve")
+    bind.leave()
+    scheduler.wire.until(lambda: "unreserve" in steps.calls)
+    assert scheduler.filter("m0") == ["n0"]
+    steps.closed.clear()
+    scheduler.wire.until(lambda: not scheduler.wire.assumed())
+    assert scheduler.filter("m1") == ["n1"]
 
 
 def test_a_pod_that_is_assumed_while_a_member_is_decided_is_not_overlooked(hang: Hang) -> None:

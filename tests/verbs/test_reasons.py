@@ -186,7 +186,28 @@ def test_the_nominated_node_alone_leaves_the_reasons_of_all_nodes_as_they_are() 
     assert {*wire.filter(of).rejected.values()} == {"attempt 1"}
 
 
+def test_a_nominated_node_that_is_the_only_candidate_repeats_its_reason_for_a_minute() -> None:
+    wire = Wire(Counting(), nodes=["n0", "n1"])
+    of = nominated(P, "n0")
+    said = []
+    for _ in range(4):
+        # kube-scheduler asks about the nominated node, and then about all that its filters left.
+        said.append([wire.filter(of, ["n0"]).rejected["n0"] for _ in range(2)])
+        wire.skip(29)
+    assert said == [["attempt 1"] * 2] * 3 + [["attempt 7"] * 2]
+
+
 def test_a_text_of_any_length_leaves_as_a_short_one() -> None:
     wire = wire_of(plugin := Reasons())
     plugin.of = {"n0": Status.unschedulable("x" * 300_000), "n1": Status.unschedulable("y" * 256)}
     assert wire.filter(P, ["n0", "n1"]).rejected == {"n0": "x" * 253 + "...", "n1": "y" * 256}
+
+
+@pytest.mark.parametrize(("length", "second"), [(253, "attempt 1"), (2000, "attempt 2")])
+def test_of_names_of_nodes_that_take_over_a_mebibyte_no_reasons_are_remembered(
+    length: int, second: str
+) -> None:
+    wire = Wire(Counting())
+    whole = [node(f"{row:0{length}}") for row in range(600)]
+    told = [{*wire.filter(P, whole=whole).rejected.values()} for _ in range(2)]
+    assert told == [{"attempt 1"}, {second}]

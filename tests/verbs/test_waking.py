@@ -74,6 +74,14 @@ def test_of_very_many_rejected_pods_the_last_are_woken() -> None:
     assert wire.activator.woken == [f"p{number}" for number in range(44, 300)]
 
 
+def test_of_large_rejected_pods_those_of_the_last_sixteen_mebibytes_are_woken() -> None:
+    wire = wire_of()
+    for number in range(20):
+        wire.filter(pod(f"p{number}", annotations={"a": "x" * 2**20}), ["n"])
+    wire.show_node(node("n", labels=RDMA))
+    assert wire.activator.woken == [f"p{number}" for number in range(4, 20)]
+
+
 @pytest.mark.parametrize("how", ["it passed", "another rejection", "whole nodes", "it is gone"])
 def test_a_pod_is_not_woken_for_a_rejection_that_counts_no_more(how: str) -> None:
     wire = wire_of(nodes=["n", "m", node("good", labels=RDMA)], pods=[P])

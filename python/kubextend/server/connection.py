@@ -25,7 +25,6 @@ _MOST_HEAD_BYTES: Final = 64 * 1024
 # What Python needs for a field of a head besides its text.
 _FIELD_BYTES: Final = 200
 _MOST_DROPPED_BYTES: Final = 16 * 1024 * 1024
-_MOST_WAITING: Final = 16
 # What up to 64 large bodies together read before the event loop looks at the other connections: a
 # few milliseconds of its time, 3 ms for each MiB of fresh memory. A turn costs 25 us by itself, so
 # that none is too small.
@@ -95,15 +94,11 @@ class Connection(HttpToolsProtocol):
         """Parse bytes; refuse a head, framing or trailers, or a refused body, that are too long."""
         self._loose_bytes += len(data)
         super().data_received(data)
-        if self.transport.is_closing():
-            return
-        is_answered = self.cycle is None or self.cycle.response_complete
-        is_dropped = is_answered and self._reading is Reading.BODY
-        if is_dropped and self._loose_bytes > _MOST_DROPPED_BYTES:
-            self.transport.close()
-        elif not is_dropped and self._loose_bytes > _MOST_HEAD_BYTES:
-            self.send_400_response("What is no body is larger than 64 KiB.")
-        elif is_answered:
+        is_dropped = self._is_answered() and self._reading is Reading.BODY
+        most_bytes = _MOST_DROPPED_BYTES if is_dropped else _MOST_HEAD_BYTES
+        if self._loose_bytes > most_bytes and not self.transport.is_closing():
+            self.send_400_response(f"More than {most_bytes} bytes are of no use.")
+        if self._is_answered() or self.transport.is_closing():
             self._limit_wait()
 
     def on_message_begin(self) -> None:
@@ -122,15 +117,15 @@ class Connection(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Begin to answer the request, or queue it behind the one that is being answered."""
-        # Nobody can tell which protocol follows an upgrade.
-        if self.parser.should_upgrade() or len(self.pipeline) >= _MOST_WAITING:
+        """Begin to answer the request, unless one before it is not answered yet."""
+        # Nobody can tell which protocol follows an upgrade. uvicorn would read no further behind a
+        # request that waits, and not notice that the client goes away.
+        if self.parser.should_upgrade() or not self._is_answered():
             raise ValueError
         self._reading = Reading.BODY
         self._loose_bytes = 0
         super().on_headers_complete()
-        if self._settings.sends_away():
-            self.cycle.keep_alive = False
+        self.cycle.keep_alive = self.cycle.keep_alive and not self._settings.sends_away()
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body, or drop it if the request is answered already."""
@@ -143,6 +138,12 @@ class Connection(HttpToolsProtocol):
         self._reading = Reading.NOTHING
         self._loose_bytes = 0
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, or until the client has read its last answer."""
+        super().on_response_complete()
+        if self.transport.is_closing() and self.timeout_keep_alive_task is None:
+            self._limit_wait()
 
     def pause_writing(self) -> None:
         """Wait 30 s for a client that does not read its answer."""
@@ -176,15 +177,14 @@ class Connection(HttpToolsProtocol):
             self.timeout_keep_alive_task.cancel()
             self._limit_wait()
 
+    def _is_answered(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
     def _limit_wait(self) -> None:
-        """Close the connection later: no answer is due, and the client may send nothing."""
+        """Close the connection later: no answer is due, and the client may send or read nothing."""
         is_in_head = self._reading is Reading.HEAD
         wait_s = self._late_s - self.loop.time() if is_in_head else self.timeout_keep_alive
         self.timeout_keep_alive_task = self.loop.call_later(wait_s, self.timeout_keep_alive_handler)
-
-    def is_receiving(self, scope: Scope) -> bool:
-        """Return whether a part of the body of this request is still to come."""
-        return self.cycle.scope is scope and self.cycle.more_body and not self.cycle.disconnected
 
     async def fill(self, buffer: memoryview) -> None:
         """Fill the buffer, which is as long as the body, with the body that is being received.
@@ -209,12 +209,6 @@ class Connection(HttpToolsProtocol):
             _BodyReceiver.under_way -= 1
         if receiver.left_bytes:
             raise ClientDisconnect
-
-    def body_is_received(self) -> None:
-        """Parse the next request with a new parser; the old one has not seen the last body."""
-        self.parser = httptools.HttpRequestParser(self)
-        self.transport.set_protocol(self)
-        self.on_message_complete()
 
 
 class _BodyReceiver(asyncio.BufferedProtocol):
@@ -254,7 +248,10 @@ class _BodyReceiver(asyncio.BufferedProtocol):
         self.left_bytes -= nbytes
         if not self.left_bytes:
             self.ended.set()
-            self._connection.body_is_received()
+            # The old parser has not seen this body.
+            self._connection.parser = httptools.HttpRequestParser(self._connection)
+            self._connection.transport.set_protocol(self._connection)
+            self._connection.on_message_complete()
         elif nbytes == self._turn_bytes:
             # The event loop looks at all other connections before it reads on.
             self._connection.flow.pause_reading()

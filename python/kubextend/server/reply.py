@@ -32,14 +32,15 @@ async def send_json(scope: Scope, send: Send, status: int, body: Body) -> None:
     await send({"type": "http.response.start", "status": status, "headers": headers})
     if len(body) > _PIECE_BYTES:
         pieces, connection = memoryview(body), connection_of(scope)
-        for at in range(0, len(body), _PIECE_BYTES):
-            piece = pieces[at : at + _PIECE_BYTES]
+        for at in range(0, len(body) - 1, _PIECE_BYTES):
+            piece = pieces[at : min(at + _PIECE_BYTES, len(body) - 1)]
             await send({"type": "http.response.body", "body": piece, "more_body": True})
             # While the client reads as fast as the server writes, ``send`` never waits.
             await asyncio.sleep(0)
             if connection is not None and connection.cycle.disconnected:
                 return
-        body = b""
+        # Who has all of an answer may ask again, so that the last byte has to end it.
+        body = bytes(pieces[-1:])
     await send({"type": "http.response.body", "body": body})
 
 

@@ -32,7 +32,7 @@ _SLOWEST_BYTES: Final = 64 * 1024
 
 
 class BytesInFlight:
-    """Counts the bytes of bodies that all requests hold; use it on the event loop only.
+    """Counts the bytes of bodies or answers of all requests; use it on the event loop only.
 
     Args:
         most_bytes: the limit, ``server.maxInFlightBytes``, which the count never passes.
@@ -46,7 +46,7 @@ class BytesInFlight:
     count: int
     METRICS: ClassVar[tuple["ScrapedGauge[BytesInFlight]", ...]] = (
         ScrapedGauge(
-            "kubextend_requests_in_flight_bytes", "Bytes of bodies held.", lambda of: of.count
+            "kubextend_requests_in_flight_bytes", "Bytes requests hold.", lambda of: of.count
         ),
         ScrapedGauge(
             "kubextend_requests_in_flight_limit_bytes",
@@ -94,6 +94,11 @@ class Share:
         """Count ``size`` more bytes; raise HTTPException 503 if they are too many."""
         self._in_flight.take(size)
         self._bytes += size
+
+    def take_in_all(self, size: int) -> None:
+        """Count ``size`` bytes, or as many as before if they were more or do not count any more."""
+        if self._is_held:
+            self.take(max(0, size - self._bytes))
 
     def keep_until(self, done: Future[Any]) -> None:
         """Keep the bytes counted until the future ``done`` is done, on any thread."""
@@ -147,7 +152,8 @@ class BodyReader:
             raise self._too_large()
         share.take(length)
         connection = connection_of(scope)
-        if length and connection is not None and not connection.is_receiving(scope):
+        cycle = connection and connection.cycle
+        if length and cycle and (not cycle.more_body or cycle.disconnected):
             # The whole body came with the head.
             whole: bytes = (await receive()).get("body", b"")
             if len(whole) < length:

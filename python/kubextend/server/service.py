@@ -19,6 +19,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from kubextend.errors import KubextendError
+from kubextend.logs import AtMost
 from kubextend.metrics import HistogramFamily, Metrics, ScrapedGauge, exponential
 from kubextend.server.connection import Connection, ConnectionSettings
 from kubextend.server.health import Health
@@ -27,6 +28,9 @@ from kubextend.server.tls import RenewedTls, TlsFiles
 __all__ = ["Listener", "Service"]
 
 _LOGGER = logging.getLogger(__name__)
+# Anyone who can connect makes these write a line: by what is no HTTP, and by what is no TLS.
+for _name in ("uvicorn.error", "kubextend.server.tls.handshakes"):
+    logging.getLogger(_name).addFilter(AtMost(10))
 
 # A machine that dies closes no connection, and the bind of a held pod may wait for 15 minutes.
 # Another kube-scheduler may lead 15 s later, so the kernel ends the connection after 6 + 3 * 3 s.

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
+from weakref import WeakSet
 
 from kubextend.errors import KubextendError
 from kubextend.metrics import Family, Metrics, ScrapedGauge
@@ -18,6 +19,10 @@ from kubextend.metrics import Family, Metrics, ScrapedGauge
 __all__ = ["RenewedTls", "TlsFiles", "client_context"]
 
 _LOGGER = logging.getLogger(__name__)
+_HANDSHAKES = logging.getLogger(f"{__name__}.handshakes")
+
+# Each takes 100 KB, for up to a minute.
+_MOST_HANDSHAKES: Final = 512
 
 _FAILED_HANDSHAKES: Final = Family("kubextend_tls_handshakes_failed", "TLS handshakes that failed.")
 _RELOADS: Final = Family(
@@ -31,17 +36,19 @@ _NOT_AFTER: Final[ScrapedGauge[float]] = ScrapedGauge(
 
 
 class _ServerSide(ssl.SSLObject):
-    """The server's side of a TLS connection, which tells its context of a failed handshake."""
+    """The server's side of a TLS connection, which tells its context how a handshake ends."""
 
     def do_handshake(self) -> None:
         """Go on with the handshake."""
+        context = cast("_ServerContext", self.context)
         try:
             super().do_handshake()
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError, ssl.SSLSyscallError):
             raise
         except ssl.SSLError as error:
-            cast("_ServerContext", self.context).on_failed(_why_failed(error))
+            context.on_failed(_why_failed(error))
             raise
+        context.under_way.discard(self)
 
 
 class _ServerContext(ssl.SSLContext):
@@ -50,16 +57,25 @@ class _ServerContext(ssl.SSLContext):
     Attributes:
         on_failed: called with the reason of each handshake that fails.
         newest: makes new connections in place of this context; None: this context does.
+        under_way: the connections whose handshake is not complete.
     """
 
     sslobject_class = _ServerSide
     on_failed: Callable[[str], object] = staticmethod(lambda _why: None)
     newest: "_ServerContext | None" = None
+    under_way: WeakSet[ssl.SSLObject]
 
     def wrap_bio(self, *args: Any, **named: Any) -> ssl.SSLObject:
-        """Return the server's side of a new connection."""
-        make = super().wrap_bio if self.newest is None else self.newest.wrap_bio
-        return make(*args, **named)
+        """Return the server's side of a new connection.
+
+        Raises: ConnectionAbortedError: 512 handshakes are under way; uvloop closes the connection.
+        """
+        context = self.newest or self
+        if len(context.under_way) >= _MOST_HANDSHAKES:
+            self.on_failed(why := f"{_MOST_HANDSHAKES} others are under way")
+            raise ConnectionAbortedError(why)
+        context.under_way.add(side := super(_ServerContext, context).wrap_bio(*args, **named))
+        return side
 
 
 def _why_failed(error: ssl.SSLError) -> str:
@@ -109,6 +125,7 @@ class TlsFiles:
         Raises: KubextendError: a file cannot be read, or does not hold what it should.
         """
         context = _ServerContext(ssl.PROTOCOL_TLS_SERVER)
+        context.under_way = WeakSet()
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
         _load_pair(context, self.cert_file, self.key_file)
@@ -232,7 +249,7 @@ class RenewedTls:
 
     def _note_failed(self, why: str) -> None:
         self._failed.inc()
-        _LOGGER.warning("a TLS handshake failed: %s; kube-scheduler's log has its side", why)
+        _HANDSHAKES.warning("a TLS handshake failed: %s; kube-scheduler's log has its side", why)
 
 
 def _trust(context: ssl.SSLContext, ca_file: Path, what: str) -> None:

@@ -79,6 +79,7 @@ class VerbEndpoint:
                         answer = await cancel_on_disconnect(work, receive)
                 finally:
                     self._duration.observe(time.perf_counter() - started_s)
+                share.take_in_all(len(answer.body))
             except ClientDisconnect:
                 return
             except BaseException as error:  # noqa: BLE001  becomes an answer, or is raised again

@@ -177,6 +177,7 @@ class BindVerb:
             if missing := request.missing_fields():
                 return counted(binding(f"the bind request has no {missing}"))
             run = self._limits.run()
+            member = self._places.bind_begins(request.args.pod_uid)
             self._deciding += 1
             try:
                 with run:
@@ -185,7 +186,7 @@ class BindVerb:
                 why_not = self._why_failed(request, error)
             finally:
                 self._deciding -= 1
-                self._places.forget(request.args.pod_uid)
+                self._places.bind_ends(member)
                 if request.call is not None:
                     request.call.done = True
             self._record_end(request, run, why_not)
@@ -227,12 +228,13 @@ class BindVerb:
         args, binder = request.args, self._cluster.binder
         if binder is None or (self._context.config.guard.resources and self._guard is None):
             return _NO_BINDER
-        self._places.bind_begins(args.pod_uid)
         attempt = self._unplaced.take(args.pod_uid)
         request.pod = pod = await self._read(request) if attempt is None else attempt.pod
         if pod is None:
             return await self._bind_unknown(request, binder)
         self._record_begin(request, pod)
+        if self._is_bound(args):
+            return ""
         if why := self._context.unknown_schedulers.why_rejected(pod):
             request.refused_as = "unknown_scheduler"
             return why
@@ -257,6 +259,13 @@ class BindVerb:
             on_late_unreserve=self._unplaced.expect_change,
         )
         return cycle, may, profile
+
+    def _is_bound(self, args: core.BindingArgs) -> bool:
+        """Return whether an earlier request has bound the pod, which filters would count again."""
+        pods = self._cluster.pods
+        if pods is None or args.pod_uid in self._under_way:
+            return False
+        return pods.store.snapshot().pod_on(args.node, args.pod_uid) is not None
 
     async def _read(self, request: _Request) -> core.Pod | None:
         """Return the pod of a request from the watch or the API; None: there is no such pod.

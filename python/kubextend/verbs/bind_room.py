@@ -40,7 +40,8 @@ class Room:
     async def take(self, profile: Profile | None, cycle: BindingCycle) -> str:
         """Count the pod on its node; where filters count pods, if they let it there once more.
 
-        Looking again and taking the room is one step.
+        If they do not, and members of a pod group may or may not be bound there, wait and look
+        again.
 
         Returns: why the pod must not be bound to the node, and does not count there; "": it may.
         """
@@ -50,11 +51,20 @@ class Room:
         pod, node, store = cycle.pod, cycle.node_name, pods.store
         if profile is None or not profile.counts_pods:
             return self._assume(pod, node, store)
+        why_not = await self._look_and_take(profile, cycle, store)
         for _ in range(MOST_WAITS):
-            if (open_s := self._places.open_s(pod, node)) <= 0:
+            if not why_not or (open_s := self._places.open_s(pod, node)) <= 0:
                 break
             _LOGGER.info("members of a pod group may soon be bound to %s", node)
             await asyncio.sleep(open_s)
+            why_not = await self._look_and_take(profile, cycle, store)
+        return why_not
+
+    async def _look_and_take(
+        self, profile: Profile, cycle: BindingCycle, store: core.PodStore
+    ) -> str:
+        """Count the pod on its node in one step with the look; return as ``take`` does."""
+        pod, node = cycle.pod, cycle.node_name
         # Pods of all profiles that count pods wait here, so the time has to be short.
         look_s, limits = self.thread_s(cycle.time), self._context.limits
         async with self._looking:

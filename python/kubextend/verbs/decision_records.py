@@ -6,7 +6,8 @@ kube-scheduler's first call about the pod, and ends when the pod is deleted, or 
 had a call since than there may be records.
 
 Of the pods that were asked about last, the record also has the nodes of the last attempt, with
-every rejection and score. More of these would keep old states of nodes in memory.
+every rejection and score. More of these would keep old states of nodes in memory, and names of
+nodes that take over 1 MiB together are not kept.
 """
 
 import threading
@@ -27,7 +28,7 @@ from kubextend.logs import shortened
 from kubextend.profile import PluginScores
 from kubextend.profile.run_in_progress import PluginCall, Run, current_run
 from kubextend.verbs.bounded_dict import BoundedDict
-from kubextend.verbs.reasons import UNKNOWN_NODE, Entry
+from kubextend.verbs.reasons import UNKNOWN_NODE, Entry, to_keep
 
 __all__ = ["Decisions", "PodDecisions", "Recent", "VerbCall", "Verdicts", "short"]
 
@@ -176,7 +177,7 @@ class VerbCall:
             "rejected": [_group(nodes, *each) for each in found[:_MOST_REASONS]],
             "rejectedForOtherReasons": sum(count for _, count in found[_MOST_REASONS:]),
             "told": [{"reason": text, "nodes": count} for text, count in told.items()],
-            "best": [{"node": nodes[row].name, **verdicts.scored(row)} for row in best],
+            "best": [{"node": _node_name(nodes, row), **verdicts.scored(row)} for row in best],
         }
         # What ``dumps`` returns keeps its buffer, which may be ten times as long.
         self.summary = orjson.dumps(summary).decode()
@@ -190,8 +191,13 @@ def _group(nodes: core.Nodes, rejection: Rejection, count: int) -> dict[str, obj
         "detail": short(status.detail, _MOST_REASON_CHARS),
         "unresolvable": status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
         "nodes": count,
-        "examples": [nodes[row].name for row in rejection.nodes.indices(_MOST_NAMED_NODES)],
+        "examples": [_node_name(nodes, row) for row in rejection.nodes.indices(_MOST_NAMED_NODES)],
     }
+
+
+def _node_name(nodes: core.Nodes, row: int) -> str:
+    """Return the name of a node, cut if it is longer than Kubernetes lets a name be."""
+    return shortened(nodes[row].name, _MOST_REASON_CHARS)
 
 
 class Recent(NamedTuple):
@@ -236,9 +242,14 @@ class PodDecisions:
         else:
             self.attempts = [*attempts[1 - _MOST_ATTEMPTS :], [call]]
             self.recent = None
-        if verdicts is not None:
+        if call.asked is not None:
             before = self.recent.verdicts if self.recent else ()
-            self.recent = Recent(pod, (*before, verdicts))
+            asked = sum(each.asked is not None for each in self.attempts[-1])
+            # The nodes of some calls alone would hide what the others decided about theirs.
+            if verdicts is not None and len(before) == asked - 1:
+                self.recent = Recent(pod, (*before, verdicts))
+            else:
+                self.recent = None
 
 
 def _names(pod: core.Pod) -> dict[str, str | None]:
@@ -284,9 +295,8 @@ class Decisions:
         if verdicts is not None and not isinstance(verdicts.nodes, bytes):
             nodes = verdicts.nodes
             call.summarize(nodes, verdicts)
-            # Whole nodes would keep the request's body in memory.
-            kept = nodes.kept() if verdicts.names_mode else nodes.names_json()
-            verdicts = verdicts._replace(nodes=kept)
+            kept = to_keep(nodes, names_mode=verdicts.names_mode)
+            verdicts = None if kept is None else verdicts._replace(nodes=kept)
         with self._lock:
             record = self._taken(uid) or PodDecisions(uid, _names(pod))
             record.add(pod, call, verdicts)
@@ -304,9 +314,9 @@ class Decisions:
         """Make a record the newest, in the place of the oldest if there are too many."""
         if record.recent is not None:
             recent = self._recent[record.attempts[-1][0].passed == 0]
-            if (older := recent.put(record.uid, record)) is not None:
+            for older in recent.put(record.uid, record):
                 older.recent = None
-        if (oldest := self._pods.put(record.uid, record)) is not None:
+        for oldest in self._pods.put(record.uid, record):
             self._taken(oldest.uid)
             ended_s = oldest.attempts[-1][-1].at_s + _LONGEST_ATTEMPT_S
             self.complete_since_s = max(self.complete_since_s or 0.0, ended_s)

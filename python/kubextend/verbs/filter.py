@@ -144,8 +144,9 @@ class FilterVerb(TimedVerb[FilterRequest | Answer]):
         # A full-mode request brings its own nodes, and they never change.
         context.unplaced.reject(attempt, profile, nodes, changes if args.names_mode else None)
         # kube-scheduler tries a rejected pod group after its backoff, and for nothing else.
-        if not alone and not pod.scheduling_group:
-            entries = context.sent.steady(pod, nodes, entries, names_mode=args.names_mode)
+        if not pod.scheduling_group:
+            names_mode = args.names_mode
+            entries = context.sent.steady(pod, nodes, entries, alone=alone, names_mode=names_mode)
         self._record(asked, outcome.rejections, unknown, entries)
         return self._told(asked, entries)
 

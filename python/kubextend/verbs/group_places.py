@@ -9,8 +9,8 @@ Nothing says how a pass ended. kube-scheduler asks about no member that has a no
 has failed: a filter call about a member that has a place ends the places of its pass. A place also
 ends when the member is bound, refused or deleted, or after a while. For half a second after the
 last filter call of a pass, and once a bind of the pass has begun, its places count for members of
-other groups too, and a bind to the node of such a place waits: otherwise groups that are tried
-within milliseconds of each other would be bound in part.
+other groups and for binds too, and a bind that finds no room waits for that half second: otherwise
+groups that are tried within milliseconds of each other would be bound in part.
 """
 
 import logging
@@ -60,9 +60,23 @@ Pods: TypeAlias = Callable[[], core.PodSnapshot | None]
 
 @dataclass(slots=True, eq=False)
 class _Pass:
-    """A pass of kube-scheduler over the members of a group; it has succeeded once a bind began."""
+    """A pass of kube-scheduler over the members of a group.
 
+    Attributes:
+        at_s: when filter or bind was called last for a member of it, in monotonic seconds.
+        succeeded: whether a bind of it has begun.
+    """
+
+    at_s: float = 0.0
     succeeded: bool = False
+
+    def counts(self, now_s: float) -> bool:
+        """Return whether the places of the pass count for later passes of its group."""
+        return now_s < self.at_s + (_KEPT_S if self.succeeded else _COUNTS_S)
+
+    def counts_for_others(self, now_s: float) -> bool:
+        """Return whether the places of the pass count outside of its group."""
+        return self.counts(now_s) if self.succeeded else now_s < self.at_s + _OPEN_S
 
 
 @dataclass(slots=True, eq=False)
@@ -72,20 +86,14 @@ class _Member:
     Attributes:
         pod: the pod as the filter request brought it.
         of: the pass in which filter was called.
-        at_s: when filter was called, in monotonic seconds.
         node: the node that filter kept; empty: none, or filter has not ended.
         waits: whether the member waits for its bind: the node is its place.
     """
 
     pod: core.Pod
     of: _Pass
-    at_s: float
     node: str = ""
     waits: bool = False
-
-    def counts(self, now_s: float) -> bool:
-        """Return whether the member has a place that counts in its group."""
-        return self.waits and now_s < self.at_s + (_KEPT_S if self.of.succeeded else _COUNTS_S)
 
 
 @dataclass(slots=True, eq=False)
@@ -96,18 +104,15 @@ class _Group:
         members: the members by UID, in the order of the filter calls; those that are bound stay
             for ten minutes, because kube-scheduler binds the members in any order.
         last: the latest pass.
-        called_s: when filter or bind was called last, in monotonic seconds.
     """
 
     members: dict[str, _Member] = field(default_factory=dict)
     last: _Pass = field(default_factory=_Pass)
-    called_s: float = 0.0
 
     def for_others(self, now_s: float) -> Iterator[_Member]:
         """Yield the members with places that count outside of the group."""
-        is_open = now_s < self.called_s + _OPEN_S
         for each in self.members.values():
-            if (is_open or each.of.succeeded) and each.counts(now_s):
+            if each.waits and each.of.counts_for_others(now_s):
                 yield each
 
 
@@ -164,8 +169,8 @@ class GroupPlaces:
                 group.members = {u: each for u, each in members.items() if each.waits}
             if len(group.members) >= _MOST_MEMBERS:
                 return None
-            group.called_s = self._clock()
-            member = group.members[pod.uid] = _Member(pod, group.last, group.called_s)
+            group.last.at_s = self._clock()
+            member = group.members[pod.uid] = _Member(pod, group.last)
             return member
 
     def pods_with_places(self, pod: core.Pod, pods: Pods) -> core.PodSnapshot | None:
@@ -212,13 +217,21 @@ class GroupPlaces:
             group = self._groups.get(_key(member.pod))
             if group is not None and group.members.get(member.pod.uid) is member:
                 member.node, member.waits = node, True
-                group.called_s = self._clock()
+                member.of.at_s = self._clock()
 
-    def bind_begins(self, uid: str) -> None:
-        """Note that the pass of a member has succeeded, if the pod with this UID is a member."""
+    def bind_begins(self, uid: str) -> _Member | None:
+        """Note that the pass of a member has succeeded; return None if the pod is no member."""
         with self._lock:
-            for group in self._with(uid):
-                group.members[uid].of.succeeded, group.called_s = True, self._clock()
+            member = next((group.members[uid] for group in self._with(uid)), None)
+            if member is not None:
+                member.of.succeeded, member.of.at_s = True, self._clock()
+            return member
+
+    def bind_ends(self, member: _Member | None) -> None:
+        """End the place with which a bind began; filter may have given the pod another since."""
+        if member is not None:
+            with self._lock:
+                member.waits = False
 
     def open_s(self, pod: core.Pod, node: str) -> float:
         """Return for how many seconds nobody knows whether another group is bound to a node."""
@@ -226,24 +239,25 @@ class GroupPlaces:
             now_s, mine = self._clock(), self._groups.get(_key(pod))
             others = (group for group in self._groups.values() if group is not mine)
             on_node = (
-                group.called_s + _OPEN_S - now_s
+                each.of.at_s + _OPEN_S - now_s
                 for group in others
-                if any(each.waits and each.node == node for each in group.members.values())
+                for each in group.members.values()
+                if each.waits and each.node == node and not each.of.succeeded
             )
             return max(on_node, default=0.0)
 
     def forget(self, uid: str) -> None:
-        """End the place of a pod that is bound, refused or gone."""
+        """End the place of a pod that is bound or gone."""
         with self._lock:
             for group in self._with(uid):
                 group.members[uid].waits = False
 
     def forget_old(self) -> None:
-        """Forget members that were asked about ten minutes ago; call this each second or so."""
+        """Forget passes whose last call was ten minutes ago; call this each second or so."""
         with self._lock:
             old_s = self._clock() - _KEPT_S
             for key, group in list(self._groups.items()):
-                for uid in [uid for uid, each in group.members.items() if each.at_s < old_s]:
+                for uid in [uid for uid, each in group.members.items() if each.of.at_s < old_s]:
                     del group.members[uid]
                 if not group.members:
                     del self._groups[key]
@@ -266,12 +280,14 @@ class GroupPlaces:
         with self._lock:
             group = self._groups.get(_key(pod), _Group())
             now_s, is_later = self._clock(), False
+            mine = group.members[pod.uid].of if pod.uid in group.members else None
             for uid, each in group.members.items():
                 if uid == pod.uid:
                     is_later = True
                 elif is_later and each.node:
                     later.setdefault(each.node, []).append(uid)
-                elif each.counts(now_s):
+                # kube-scheduler has assumed these nodes, however long its pass takes.
+                elif each.waits and (each.of is mine or each.of.counts(now_s)):
                     places.append((each.pod, each.node))
             others = (each for each in self._groups.values() if each is not group)
             theirs = (each for other in others for each in other.for_others(now_s))

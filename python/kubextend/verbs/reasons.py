@@ -22,7 +22,7 @@ from kubextend.framework.status import Code
 from kubextend.logs import shortened
 from kubextend.verbs.bounded_dict import BoundedDict
 
-__all__ = ["UNKNOWN_NODE", "Entry", "SentReasons", "entries_of"]
+__all__ = ["UNKNOWN_NODE", "Entry", "SentReasons", "entries_of", "to_keep"]
 
 _MOST_REASONS: Final = 8
 # kube-scheduler cuts the note of an Event at 1,024 characters; the note has every reason.
@@ -31,6 +31,8 @@ _MOST_REASON_CHARS: Final = 256
 _REPEATED_S: Final = 60.0
 # The reasons of one pod take 20 KB with 5,000 names of nodes, and 100 KB with whole nodes.
 _MOST_PODS: Final = 256
+# A node's name is as long as the sender of the request makes it. Those of 15,000 nodes take 400 KB.
+_MOST_NAME_BYTES: Final = 1 << 20
 
 UNKNOWN_NODE: Final = "node is not in kubextend's node cache"
 _OTHER_REASONS: Final = "node was rejected for another reason"
@@ -62,6 +64,19 @@ def entries_of(unknown: core.Mask, rejections: Sequence[Rejection]) -> list[Entr
     return entries
 
 
+def to_keep(nodes: core.Nodes, *, names_mode: bool) -> core.Nodes | bytes | None:
+    """Return what may be kept of the nodes of a request; None: their names take over 1 MiB.
+
+    Returns: the nodes, or, if the request brought them whole, their names as a JSON list: nodes of
+    the request would keep its body in memory.
+    """
+    if names_mode:
+        kept = nodes.kept()
+        return kept if kept.held_bytes <= _MOST_NAME_BYTES else None
+    names = nodes.names_json()
+    return names if len(names) <= _MOST_NAME_BYTES else None
+
+
 @dataclass(frozen=True, slots=True)
 class _Sent:
     """The reasons that kube-scheduler got for one pod, which was rejected on every node.
@@ -69,8 +84,7 @@ class _Sent:
     Attributes:
         at_s: when they were sent, in monotonic seconds.
         entries: the nodes with their reasons.
-        nodes: the nodes, or, if the request brought them whole, their names as a JSON list: nodes
-            of the request would keep its body in memory.
+        nodes: the nodes, as ``to_keep`` returned them.
     """
 
     at_s: float
@@ -103,7 +117,8 @@ class _Sent:
 class SentReasons:
     """The reasons that kube-scheduler got for pods that fit nowhere; any thread may use them.
 
-    Of more than 256 pods, the one is forgotten whose reasons were sent first.
+    Of more than 256 pods, the one is forgotten whose reasons were sent first; a nominated pod may
+    count twice.
 
     Args:
         clock: returns monotonic seconds.
@@ -115,30 +130,39 @@ class SentReasons:
         self._sent: BoundedDict[_Sent] = BoundedDict(_MOST_PODS)
 
     def steady(
-        self, pod: core.Pod, nodes: core.Nodes, entries: list[Entry], *, names_mode: bool
+        self,
+        pod: core.Pod,
+        nodes: core.Nodes,
+        entries: list[Entry],
+        *,
+        alone: bool,
+        names_mode: bool,
     ) -> list[Entry]:
         """Return the reasons to send for a pod that was rejected on every node.
 
         They are the reasons that were sent within the last minute for the same nodes, or else the
-        present ones.
+        present ones. Nothing is remembered of nodes whose names take over 1 MiB together.
 
         Args:
             pod: the pod.
             nodes: the nodes of the request.
             entries: the nodes with their present reasons; each node is in one entry.
+            alone: whether the request is about the pod's nominated node alone. What it sends does
+                not replace what was sent about all nodes.
             names_mode: whether the request named nodes that the watched store has.
         """
         if not pod.uid:
             return entries
-        now_s, sent = self._clock(), self._sent.get(pod.uid)
+        key = f"{pod.uid} alone" if alone else pod.uid
+        now_s, sent = self._clock(), self._sent.get(key)
         if sent is not None and now_s - sent.at_s < _REPEATED_S:
             if _counts(sent.entries) == _counts(entries):
                 return entries
             if (repeated := sent.repeated(nodes, entries)) is not None:
                 return repeated
-        kept = nodes.kept() if names_mode else nodes.names_json()
-        with self._lock:
-            self._sent.put(pod.uid, _Sent(now_s, entries, kept))
+        if (kept := to_keep(nodes, names_mode=names_mode)) is not None:
+            with self._lock:
+                self._sent.put(key, _Sent(now_s, entries, kept))
         return entries
 
 

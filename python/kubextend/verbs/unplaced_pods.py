@@ -46,6 +46,8 @@ _WOKEN: Final = Family(
 )
 # More than the members of the largest gangs: all of a pod group are filtered before the first bind.
 _MOST_PODS: Final = 4096
+# Ordinary pods take 2 to 4 KB each, and whoever may create pods can make one of several MB.
+_MOST_BYTES: Final = 16 << 20
 # A rejection keeps the rows of its nodes, 60 KB at 15,000 nodes, and costs a run of the filters at
 # each change.
 _MOST_RECHECKS: Final = 256
@@ -135,9 +137,9 @@ class UnplacedPods:
         self._look_again = look_again
         self._clock = clock
         self._lock = threading.Lock()
-        self._attempts: BoundedDict[Attempt] = BoundedDict(_MOST_PODS)
-        self._rechecks: BoundedDict[_Recheck] = BoundedDict(_MOST_RECHECKS)
-        self._holds: BoundedDict[_Hold] = BoundedDict(_MOST_PODS)
+        self._attempts: BoundedDict[Attempt] = BoundedDict(_MOST_PODS, _MOST_BYTES)
+        self._rechecks: BoundedDict[_Recheck] = BoundedDict(_MOST_RECHECKS, _MOST_BYTES)
+        self._holds: BoundedDict[_Hold] = BoundedDict(_MOST_PODS, _MOST_BYTES)
         self._changes = 0
         self._late = False
 
@@ -147,7 +149,7 @@ class UnplacedPods:
         """Begin and return a scheduling attempt, which replaces the pod's last attempt."""
         attempt = Attempt(pod)
         with self._lock:
-            self._attempts.put(pod.uid, attempt)
+            self._attempts.put(pod.uid, attempt, pod.held_bytes)
         return attempt
 
     def find(self, uid: str) -> Attempt | None:
@@ -193,7 +195,7 @@ class UnplacedPods:
             if changes is None or self._activator is None or pod.scheduling_group:
                 self._rechecks.pop(pod.uid, None)
                 return
-            self._rechecks.put(pod.uid, recheck)
+            self._rechecks.put(pod.uid, recheck, pod.held_bytes + nodes.held_bytes)
             missed = changes != self._changes
         if missed:
             self._look_at([recheck])
@@ -237,10 +239,9 @@ class UnplacedPods:
         """
         hold = _Hold(pod, said, self._clock() + told_in_s + HOLD_S)
         with self._lock:
-            gone = self._holds.put(pod.uid, hold)
-        if gone is not None:
-            # The pod may be unschedulable by now, and nobody else would wake it.
-            self._activate([gone.pod])
+            gone = self._holds.put(pod.uid, hold, pod.held_bytes)
+        # The pods may be unschedulable by now, and nobody else would wake them.
+        self._activate([each.pod for each in gone])
 
     def why_not_tried(self, pod: core.Pod) -> Status | None:
         """Return Permit's rejection of a pod, which filter has to repeat; None: filters decide.
