@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.doors.queue_stories import Queue, Strategy, pod, released
+from tests.doors.queue_stories import Clock, Queue, Strategy, pod, released
 
 STRICT = Strategy.STRICT_FIFO
 BEST_EFFORT = Strategy.BEST_EFFORT_FIFO
@@ -112,9 +112,8 @@ def test_the_watch_may_be_ahead_of_the_answer_to_the_patch() -> None:
         (BEST_EFFORT, "SchedulingGated", 2, True),
         (STRICT, "Unschedulable", 2, True),
         (BEST_EFFORT, "Unschedulable", 2, False),
-        # A kube-apiserver before 1.33 counts no generations: such a pod may never have had a gate.
-        (STRICT, "SchedulerError", 0, False),
-        (STRICT, "SchedulingGated", 0, True),
+        # Nobody ever changed the pod: it never had a gate.
+        (STRICT, "SchedulerError", 1, False),
         (STRICT, "", 2, False),
     ],
 )
@@ -193,6 +192,24 @@ def test_after_a_fault_of_the_api_no_pod_is_released_and_then_the_same_one_first
     assert pauses == [1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
     assert queue.drain() == ["b", "c"]
     assert queue.next_look_s() == 62.0
+
+
+class MovingClock(Clock):
+    """A clock that moves on by half a second whenever the queue looks at it."""
+
+    def __call__(self) -> float:
+        self.now_s += 0.5
+        return self.now_s
+
+
+def test_the_same_pod_is_first_though_time_passes_while_the_queue_looks() -> None:
+    queue = queue_of_three(clock=MovingClock())
+    assert queue.due() == ["a"]
+    queue.refused("a", "no answer", api_fails=True)
+    due: list[str] = []
+    while not due:
+        due = queue.due()
+    assert due == ["a"]
 
 
 def test_the_api_says_how_long_no_pod_is_released_but_half_a_minute_at_most() -> None:

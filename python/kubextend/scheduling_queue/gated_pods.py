@@ -160,7 +160,7 @@ class SchedulingQueue:
             why: the reason, for people.
             retry_after_s: the least seconds of the pause.
             api_fails: whether other pods would fare no better: no pod is released for a second or
-                two, and then this pod is first again, unless it is the only one that fails.
+                two. The pod keeps its place in line, unless it is the only one that fails.
         """
         member = self._in_state(uid, State.RELEASING, State.READY)
         if member is None:
@@ -172,7 +172,9 @@ class SchedulingQueue:
         if now_s < self._doubted_until_s:
             stop_s = max(min(pause_s, LONGEST_STOP_S), asked_s)
             self._stopped_until_s = now_s + stop_s
-            pause_s = stop_s if member.refused_times < MOST_STOPS else pause_s
+            if member.refused_times < MOST_STOPS:
+                # A pause of its own might end after that of the queue, and another pod go first.
+                pause_s = asked_s = 0.0
         self._set_aside(member, why[:MOST_WHY_CHARS], max(pause_s, asked_s))
 
     def returned(self, uid: str) -> None:
@@ -220,7 +222,7 @@ class SchedulingQueue:
         member = self._known.get(uid)
         if member is None or member.state not in _WAITING:
             return ""
-        return self._window.why_ready(member) if member.state is State.READY else member.why
+        return member.why or self._window.why_ready(member)
 
     def look_ahead(self) -> None:
         """Call PreEnqueue plugins for every pod that could be released now, and release no pod.
@@ -293,8 +295,13 @@ class SchedulingQueue:
         else:
             self._adopt(member)
 
-    def _queue(self, member: Member) -> None:
-        """Make a pod that has the queue's gate ready, or hold it if it may not be released."""
+    def _queue(self, member: Member, why: str = "") -> None:
+        """Make a pod that has the queue's gate ready, or hold it if it may not be released.
+
+        Args:
+            member: the pod.
+            why: why a ready pod's gate is still there, if that is known.
+        """
         pod = member.pod
         others = [gate for gate in pod.scheduling_gates if gate != self._settings.gate]
         if pod.scheduler_name not in self._settings.scheduler_names:
@@ -302,7 +309,7 @@ class SchedulingQueue:
         elif others:
             self._move(member, State.HELD, f"has other scheduling gates: {', '.join(others)}")
         else:
-            self._move(member, State.READY)
+            self._move(member, State.READY, why)
 
     def _hold(self, member: Member, why: str) -> None:
         pause_s = _pause_s(member.held_times, LONGEST_HELD_S)
@@ -310,8 +317,12 @@ class SchedulingQueue:
         self._move(member, State.HELD, why, self._clock() + pause_s)
 
     def _set_aside(self, member: Member, why: str, pause_s: float) -> None:
+        """Note that a pod's gate could not be removed; without a pause it keeps its place."""
         member.refused_times += 1
-        self._move(member, State.SET_ASIDE, why, self._clock() + pause_s)
+        if pause_s > 0:
+            self._move(member, State.SET_ASIDE, why, self._clock() + pause_s)
+        else:
+            self._queue(member, why)
 
     def _release(self, member: Member) -> None:
         """Wait for a pod whose gate is gone.
@@ -406,8 +417,7 @@ def _was_released(pod: core.Pod) -> bool:
     """Return whether a pod, first seen without a gate, was released before this process began.
 
     A pod that kube-scheduler has not tried has a condition that names the gate. For a pod that
-    kube-scheduler could not place, a changed spec shows that there was a gate; an API before
-    1.33 counts no changes, and the queue does not wait for the pod.
+    kube-scheduler could not place, a changed spec shows that there was a gate.
     """
     if pod.scheduling_gates:
         return False
