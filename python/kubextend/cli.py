@@ -536,11 +536,9 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
     ports = ClusterPorts(pods=cluster.list_pods(api, config.kept_parts)) if asks else NO_CLUSTER
     profiles = app.build_verbs(config, ports).profiles
     pods = cluster.list_pending_pods(api, config.kept_parts)
-    namespaces = {pod.namespace for pod in pods if config.queue.gate in pod.scheduling_gates}
-    set_aside = _set_aside(api, namespaces)
-    entries = queue_controller.queue_entries(config, profiles, pods, set_aside)
+    entries = queue_controller.queue_entries(config, profiles, pods)
     rows = [_queue_row(entry) for entry in entries]
-    if not namespaces:
+    if not any(config.queue.gate in pod.scheduling_gates for pod in pods):
         _print_line(_without_gate(config), err=True)
     if output == "json":
         click.echo(json.dumps(rows, indent=2))
@@ -550,17 +548,6 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
         head, [["-" if cell is None else str(cell) for cell in row.values()] for row in rows]
     )
     _print_line(_lease_line(api, config))
-
-
-def _set_aside(api: "Cluster", namespaces: Iterable[str]) -> Mapping[str, str]:
-    """Return pod's UID -> why its gate cannot be removed; empty if the Events cannot be read."""
-    from kubextend import cluster
-
-    try:
-        return cluster.list_set_aside(api, namespaces)
-    except ClusterError as error:
-        _print_line(f"note: cannot tell which pods are set aside: {error}", err=True)
-        return {}
 
 
 def _without_gate(config: "Configuration") -> str:
@@ -643,8 +630,8 @@ def ungate(
     done = {cluster.Fate.RELEASED, cluster.Fate.GONE}
     failed = [result for result in results if result.fate not in done]
     for result in failed:
-        pod, why = result.pod, result.why or "no answer in time"
-        _print_line(f"error: {pod.namespace}/{pod.name}: {why}", err=True)
+        pod = result.pod
+        _print_line(f"error: {pod.namespace}/{pod.name}: {result.why}", err=True)
     click.echo(f"removed the gate {gate} from {len(results) - len(failed)} pods")
     if failed:
         message = f"{len(failed)} pods still have the gate"

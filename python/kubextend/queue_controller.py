@@ -104,7 +104,6 @@ def queue_entries(
     config: Configuration,
     profiles: Profiles,
     pods: Iterable[core.Pod],
-    set_aside: Mapping[str, str],
 ) -> list[QueueEntry]:
     """Return pods as entries of kubextend's scheduling queue, as ``kubextend queue`` lists them.
 
@@ -115,12 +114,9 @@ def queue_entries(
         config: a configuration that turns the queue on.
         profiles: the profiles with their plugins.
         pods: every pod that is on no node.
-        set_aside: UID of a pod whose gate cannot be removed -> the reason.
     """
     queue = new_queue(config, profiles.by_scheduler_name, PluginFailures(Metrics()))
     queue.replace(pods)
-    for uid, why in set_aside.items():
-        queue.refused(uid, why)
     queue.look_ahead()
     return list(queue.entries())
 

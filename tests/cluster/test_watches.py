@@ -31,7 +31,7 @@ def test_all_nodes_are_known_once_the_list_is_whole_and_then_each_change(
     zones = nodes.labels("zone")
     assert (len(zones), zones["new"], zones["node-0"]) == (1203, "b", "c")
     assert "node-1" not in zones
-    assert nodes.count("lists") == 1
+    assert api.counts["list"] == 1
 
 
 def test_a_quiet_cluster_costs_a_watch_a_minute_and_its_age_stays_below_one(

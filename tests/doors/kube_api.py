@@ -191,8 +191,8 @@ class Follower:
         return age_s
 
     def count(self, what: str) -> int:
-        """Return the number of lists, watches, events or failures that is on ``/metrics``."""
-        return int(getattr(self._reflector.stats, what))
+        """Return the number of events or failures that is on ``/metrics``."""
+        return int(getattr(self._reflector, what))
 
     def names(self) -> list[str]:
         store = self._reflector.store

@@ -14,7 +14,7 @@ from kubextend.cluster.api_call import NAME, RefusedError, UnreachableError
 from kubextend.cluster.binder import Binder
 from kubextend.cluster.conditions import Activator, WaitingPodMarker
 from kubextend.cluster.election import Election, LeaseName, lease_holder
-from kubextend.cluster.events import EventRecorder, list_set_aside
+from kubextend.cluster.events import EventRecorder
 from kubextend.cluster.informers import Informers
 from kubextend.cluster.leader import Leader, PodName
 from kubextend.cluster.nodes import follow_nodes
@@ -74,7 +74,6 @@ __all__ = [
     "list_node_names",
     "list_pending_pods",
     "list_pods",
-    "list_set_aside",
     "missing_rights",
     "own_namespace",
     "own_pod",

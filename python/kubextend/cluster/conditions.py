@@ -12,7 +12,6 @@ has one.
 
 from __future__ import annotations
 
-import logging
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
     from kubextend.cluster.client import Cluster
     from kubextend.core import Pod
-
-log = logging.getLogger(__name__)
 
 HELD_S: Final = 2.0
 """Seconds for which a pod is held before it is marked: most groups are complete earlier."""
@@ -72,7 +69,7 @@ class _Conditions(Outbox):
             return
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
         make = partial(_call, path, pod.uid, condition)
-        self.put(Write(pod.uid, pod.namespace, pod.name, make), pause_s)
+        self.put(Write(pod.uid, pod.namespace, make), pause_s)
 
 
 def _call(path: str, uid: str, make: Callable[[], Condition | None]) -> Call | None:
@@ -96,15 +93,10 @@ class Activator(_Conditions):
     def activate(self, pods: Iterable[Pod]) -> None:
         """Queue a patch of each pod's status that makes kube-scheduler try the pod again.
 
-        The call never waits and never raises. A pod whose patch is already queued is patched once.
-        A pod that cannot be patched is logged; the remaining pods are still patched.
+        The call never waits. A pod whose patch is already queued is patched once.
         """
         for pod in pods:
-            try:
-                self._set(pod, _activated)
-            except Exception:
-                self.stats.dropped += 1
-                log.exception("pod %s/%s cannot be woken", pod.namespace, pod.name)
+            self._set(pod, _activated)
 
 
 def _activated() -> Condition:

@@ -16,14 +16,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import orjson
-
-from kubextend.cluster.api_call import NAME, Call, UnreachableError
+from kubextend.cluster.api_call import NAME, Call
 from kubextend.cluster.outbox import Outbox, Write, writes_counted
 from kubextend.framework.events import Regarding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from kubextend.cluster.client import Cluster
     from kubextend.core import Pod
@@ -43,8 +41,6 @@ NO_NAMESPACE = "default"
 MOST_NOTE_BYTES = 1024
 MOST_NAME_CHARS = 253
 MOST_INSTANCE_CHARS = 128
-MOST_LISTED = 500
-MOST_NAMESPACES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +64,6 @@ def waiting_on_permit(node_name: str, plugins: Sequence[str]) -> Note:
     """Return the content of an Event that says which Permit plugins hold a pod for a node."""
     text = f"held for node {node_name}, waiting on permit of {', '.join(sorted(plugins))}"
     return Note("WaitingOnPermit", "Binding", "Normal", text)
-
-
-def set_aside(why: str) -> Note:
-    """Return the content of an Event that says why a pod's scheduling gate cannot be removed."""
-    return Note("SetAside", "Releasing", "Warning", why)
 
 
 class EventRecorder(Outbox):
@@ -119,7 +110,8 @@ class EventRecorder(Outbox):
             pod: the pod whose gate cannot be removed.
             why: the reason, one sentence.
         """
-        self._write_about(pod, f"{pod.uid} set aside", set_aside(why))
+        note = Note("SetAside", "Releasing", "Warning", why)
+        self._write_about(pod, f"{pod.uid} set aside", note)
 
     def record(self, event: PluginEvent) -> None:
         """Queue an Event of a plugin, unless it was written lately; never wait or raise.
@@ -142,8 +134,9 @@ class EventRecorder(Outbox):
             self.stats.dropped += 1
         elif self._is_news(key, again_s):
             body = event(regarding, note, datetime.now(UTC))
-            call = Call("POST", _path(namespace), CALL_S, body=body)
-            self.put(Write(key, namespace, name, lambda: call))
+            path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+            call = Call("POST", path, CALL_S, body=body)
+            self.put(Write(key, namespace, lambda: call))
 
     def _is_news(self, key: str, again_s: float) -> bool:
         now = time.monotonic()
@@ -156,31 +149,6 @@ class EventRecorder(Outbox):
             if len(self._told_at) > MOST_REMEMBERED:
                 self._told_at.popitem(last=False)
         return True
-
-
-def list_set_aside(cluster: Cluster, namespaces: Iterable[str]) -> dict[str, str]:
-    """List why scheduling gates of pods cannot be removed: UID of the pod -> reason. Blocks.
-
-    The reasons come from at most 500 Events in each of the first 20 namespaces: kube-apiserver
-    keeps no Events in memory, so that a list of all in the cluster would read all of them in etcd.
-
-    Raises: ClusterError: the Events could not be listed.
-    """
-    query = {"fieldSelector": f"reason={set_aside('').reason}", "limit": str(MOST_LISTED)}
-    found: dict[str, str] = {}
-    for namespace in sorted(namespaces)[:MOST_NAMESPACES]:
-        call = Call("GET", _path(namespace), CALL_S, query)
-        try:
-            for event in orjson.loads(cluster.request(call))["items"]:
-                if event.get("reportingController") == CONTROLLER:
-                    found[event["regarding"]["uid"]] = str(event.get("note", ""))
-        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-            raise UnreachableError(call, "the answer is no list of Events") from error
-    return found
-
-
-def _path(namespace: str) -> str:
-    return f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
 
 
 def event(regarding: Regarding, note: Note, now: datetime) -> dict[str, Any]:
@@ -196,10 +164,12 @@ def event(regarding: Regarding, note: Note, now: datetime) -> dict[str, Any]:
     said = note.text.encode(errors="backslashreplace")[:MOST_NOTE_BYTES]
     reference = {"apiVersion": regarding.api_version, "kind": regarding.kind, "name": name}
     reference |= {"namespace": regarding.namespace, "uid": regarding.uid}
+    moment = f".{round(now.timestamp() * 1e6):x}"
+    unique = name[: MOST_NAME_CHARS - len(moment)].rstrip("-.") + moment
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"namespace": namespace, "name": _name(name, now)},
+        "metadata": {"namespace": namespace, "name": unique},
         "eventTime": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "type": note.type,
         "reason": note.reason,
@@ -209,8 +179,3 @@ def event(regarding: Regarding, note: Note, now: datetime) -> dict[str, Any]:
         "reportingInstance": f"{CONTROLLER}-{socket.gethostname()}"[:MOST_INSTANCE_CHARS],
         "regarding": {key: value for key, value in reference.items() if value},
     }
-
-
-def _name(of: str, now: datetime) -> str:
-    moment = f".{round(now.timestamp() * 1e6):x}"
-    return of[: MOST_NAME_CHARS - len(moment)].rstrip("-.") + moment

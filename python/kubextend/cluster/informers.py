@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kubextend.cluster.debounce import Debounce
-from kubextend.cluster.objects import ObjectStats, ObjectStore
+from kubextend.cluster.objects import ObjectStore
 from kubextend.cluster.watch import Kind, Reflector
 from kubextend.errors import NotListedError, PluginError
 from kubextend.framework.wrong_answer import wrong_answer
@@ -141,7 +140,8 @@ class _Followed:
         self._reflector = None
         if cluster is not None:
             kind = Kind(name, resource.path, ObjectStore.keys, selector, bool(selector))
-            self._reflector = Reflector(cluster, self.store, on_change, kind=kind)
+            self._reflector = Reflector(cluster, self.store, self._changed, kind=kind)
+        self._on_change = on_change
         self._on_failure = on_failure
         self._not_started = not_started
         self._lock = threading.Lock()
@@ -164,7 +164,7 @@ class _Followed:
         reflector, resource = self._reflector, str(self.resource)
         assert reflector is not None  # noqa: S101  only a test has no cluster
         metrics.scrape(reflector.METRICS, lambda: reflector, resource=resource)
-        metrics.scrape(ObjectStats.METRICS, self.store.stats, resource=resource)
+        metrics.scrape(ObjectStore.METRICS, lambda: self.store, resource=resource)
 
     def why_not_synced(self) -> str:
         """Return why plugins cannot read the objects now, in words that do not vary."""
@@ -178,6 +178,11 @@ class _Followed:
         failure.profile = owner.profile
         self._on_failure(failure)
 
+    def _changed(self) -> None:
+        for handler in tuple(self._handlers.values()):
+            handler.thread.notify()
+        self._on_change()
+
     def add_handler(self, owner: Owner, function: OnChange) -> None:
         """Call a plugin's function for each object and each change, on a thread of its own."""
         with self._lock:
@@ -185,7 +190,9 @@ class _Followed:
             if (owner, function) not in self._handlers:
                 failed = partial(self.failed, owner, "the handler of changes")
                 name = f"kubextend-on-{self.resource}"
-                self._handlers[owner, function] = _Handler(self.store, function, failed, name)
+                handler = _Handler(self.store, function, failed, name)
+                handler.thread.notify()
+                self._handlers[owner, function] = handler
         self.start_handlers()
 
     def ready_handlers(self) -> list[_Handler]:
@@ -310,40 +317,21 @@ class _Handler:
         self._store = store
         self._function = function
         self._failed = failed
-        self._lock = threading.Lock()
-        # At most the keys that the store has and those that the function still has to forget.
-        self._pending: OrderedDict[Key, None] = OrderedDict()
         self._known: dict[Key, KubeObject] = {}
-        store.listen(self._tell)
-
-    def _tell(self, keys: Iterable[Key]) -> None:
-        with self._lock:
-            for key in keys:
-                if key in self._known or self._store.get(key) is not None:
-                    self._pending.setdefault(key)
-                else:
-                    # The object came and went while the function was busy.
-                    self._pending.pop(key, None)
-        self.thread.notify()
 
     def call_all(self) -> bool:
-        """Call the function on this thread until it knows the last state of each object.
+        """Call the function on this thread for each object that changed since its last call.
 
         Returns: whether the function was called.
         """
         called = False
-        while not self.thread.is_stopped:
-            # ``_tell`` decides by ``_known`` whether a deletion matters to the function.
-            with self._lock:
-                if not self._pending:
-                    break
-                key = self._pending.popitem(last=False)[0]
-                before, now = self._known.pop(key, None), self._store.get(key)
-                if now is not None:
-                    self._known[key] = now
-            if before is not now:
+        for key in {**self._known, **dict.fromkeys(self._store.keys())}:
+            before, now = self._known.pop(key, None), self._store.get(key)
+            if now is not None:
+                self._known[key] = now
+            if before is not now and not self.thread.is_stopped:
                 self._call(before, now)
-            called = True
+                called = True
         return called
 
     def _call(self, before: KubeObject | None, now: KubeObject | None) -> None:

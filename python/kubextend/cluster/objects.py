@@ -19,7 +19,7 @@ from kubextend.logs import AtMost
 from kubextend.metrics import ScrapedGauge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from kubextend.cluster.watch import Key
     from kubextend.framework.informer import IndexFunction
@@ -57,27 +57,6 @@ class ObjectEvent:
     changed: bool = False
     code: int = 0
     message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectStats:
-    """How much a store holds.
-
-    Attributes:
-        objects: the number of objects.
-        bytes: the bytes of their JSON, without ``managedFields`` and without what is not kept.
-    """
-
-    # Scraped with the label ``resource``.
-    METRICS: ClassVar[tuple[ScrapedGauge[ObjectStats], ...]] = (
-        ScrapedGauge("kubextend_informer_objects", "Objects kept.", lambda stats: stats.objects),
-        ScrapedGauge(
-            "kubextend_informer_bytes", "Bytes of the objects' JSON.", lambda stats: stats.bytes
-        ),
-    )
-
-    objects: int
-    bytes: int
 
 
 @dataclass(slots=True)
@@ -133,27 +112,33 @@ class ObjectStore:
     Args:
         noun: the name of the resource, for log lines.
         labels_only: keep the names, labels and deletion of each object alone, up to 4 KiB.
+
+    Attributes:
+        bytes: the bytes of the objects' JSON, without ``managedFields`` and what is not kept.
     """
 
+    # Scraped with the label ``resource``.
+    METRICS: ClassVar[tuple[ScrapedGauge[ObjectStore], ...]] = (
+        ScrapedGauge("kubextend_informer_objects", "Objects kept.", len),
+        ScrapedGauge(
+            "kubextend_informer_bytes", "Bytes of the objects' JSON.", lambda store: store.bytes
+        ),
+    )
+
     def __init__(self, noun: str, *, labels_only: bool = False) -> None:
+        self.bytes = 0
         self._noun = noun
         self._labels_only = labels_only
         # For writers; an index function may call the store again.
         self._lock = threading.RLock()
         self._objects: dict[Key, KubeObject] = {}
         self._sizes: dict[Key, int] = {}
-        self._bytes = 0
         self._indexes: dict[Hashable, _Index] = {}
-        self._listeners: tuple[Callable[[Iterable[Key]], object], ...] = ()
         self.add_index(_BY_NAMESPACE, _namespace_of, lambda _error: None)
 
     def __len__(self) -> int:
         """Return how many objects the store holds."""
         return len(self._objects)
-
-    def stats(self) -> ObjectStats:
-        """Return how many objects and bytes the store holds."""
-        return ObjectStats(len(self._objects), self._bytes)
 
     def get(self, key: Key) -> KubeObject | None:
         """Return the object of a namespace and name; None if there is none."""
@@ -192,16 +177,6 @@ class ObjectStore:
         """
         return self._indexes[name].find(value)
 
-    def listen(self, listener: Callable[[Iterable[Key]], object]) -> None:
-        """Call a function with the keys of changed objects after each change, and at once with all.
-
-        Args:
-            listener: must neither wait nor raise.
-        """
-        with self._lock:
-            self._listeners = (*self._listeners, listener)
-            listener(self.keys())
-
     def apply(self, event_bytes: bytes, /) -> ObjectEvent:
         """Parse one watch event and apply it to the store.
 
@@ -227,39 +202,28 @@ class ObjectStore:
         metadata = found["metadata"]
         key = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
         version = str(metadata.get("resourceVersion", ""))
-        if kind == "BOOKMARK" or (kind == "ADDED" and self._has(key, metadata)):
-            return ObjectEvent(kind, *key, version)
-        changed = self._drop(key) if kind == "DELETED" else self._put(key, found)
-        if changed:
-            for listener in self._listeners:
-                listener((key,))
+        changed = kind != "BOOKMARK" and self._put(key, None if kind == "DELETED" else found)
         return ObjectEvent(kind, *key, version, changed)
 
-    def _has(self, key: Key, metadata: dict[str, Any]) -> bool:
-        """Return whether the API shows no newer version of an object, as after a fresh start."""
+    def _put(self, key: Key, fields: dict[str, Any] | None) -> bool:
+        """Keep an object, or drop it for None; return whether the store's content changed."""
         held = self._objects.get(key)
-        return held is not None and all(
-            metadata.get(field) and held["metadata"].get(field) == metadata[field]
-            for field in ("uid", "resourceVersion")
-        )
-
-    def _put(self, key: Key, fields: dict[str, Any]) -> bool:
-        found, size = self._kept(key, fields)
+        if fields is None:
+            found, size = None, 0
+        elif held is not None and _is_same(held["metadata"], fields["metadata"]):
+            found, size = held, self._sizes[key]
+        else:
+            found, size = self._kept(key, fields)
+        if found is held:
+            return False
         with self._lock:
             for index in self._indexes.values():
                 index.put(key, found)
-            self._objects[key] = found
-            self._bytes += size - self._sizes.get(key, 0)
-            self._sizes[key] = size
-        return True
-
-    def _drop(self, key: Key) -> bool:
-        with self._lock:
-            if self._objects.pop(key, None) is None:
-                return False
-            for index in self._indexes.values():
-                index.put(key, None)
-            self._bytes -= self._sizes.pop(key)
+            self.bytes += size - self._sizes.pop(key, 0)
+            if found is None:
+                del self._objects[key]
+            else:
+                self._objects[key], self._sizes[key] = found, size
         return True
 
     def _kept(self, key: Key, fields: dict[str, Any]) -> tuple[KubeObject, int]:
@@ -282,6 +246,12 @@ class ObjectStore:
         kind = fields.get("kind", self._noun)
         large.warning("%s %s/%s %s; only its names are kept", kind, *key, why)
         return truncated(fields), 0
+
+
+def _is_same(held: Mapping[str, Any], shown: Mapping[str, Any]) -> bool:
+    """Return whether the API shows an object as the store has it, as after a fresh start."""
+    same = ("uid", "resourceVersion")
+    return all(shown.get(field) and held.get(field) == shown[field] for field in same)
 
 
 def _is_dict(value: object) -> TypeGuard[dict[str, Any]]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_WAITING: Final = 10_000
+"""The most calls of one namespace that wait: no neighbour is kept out by them."""
 ATTEMPTS: Final = 4
 JOIN_S: Final = 2.0
 
@@ -35,8 +36,8 @@ class OutboxStats:
         sent: calls that the API accepted.
         gone: calls about a pod that no longer exists.
         failed: calls that failed and were not sent again.
-        dropped: calls that were never sent, or not sent again, because the outbox was full or
-            because a URL cannot contain the pod's names.
+        dropped: calls that were never sent, or not sent again, because too many of their namespace
+            waited or because a URL cannot contain the pod's names.
     """
 
     sent: int = 0
@@ -71,12 +72,11 @@ class TokenBucket:
 
 @dataclass(slots=True)
 class Write:
-    """An API call about a pod; it keeps the pod's names, not the pod, which may be large.
+    """An API call about a pod; it does not keep the pod, which may be large.
 
     Attributes:
-        key: identifies the call; of calls with equal keys, only one waits at a time.
+        key: identifies the call; of calls of one namespace with equal keys, only one waits.
         namespace: namespace of the pod.
-        pod_name: name of the pod.
         make: returns the call to send, or None if it is not needed any more; called before each
             attempt.
         attempts: how often the call was sent.
@@ -84,7 +84,6 @@ class Write:
 
     key: str
     namespace: str
-    pod_name: str
     make: Callable[[], Call | None]
     attempts: int = 0
 
@@ -94,7 +93,7 @@ class Outbox:
 
     Namespaces take turns, so that no pod waits for all pods of another namespace. A call that fails
     for a passing reason, such as the status 503, is sent up to four times. It is lost if the API
-    refuses it for good, or if more than 10,000 calls wait.
+    refuses it for good, or if 10,000 calls of its namespace wait.
 
     Args:
         cluster: the connection to the Kubernetes API.
@@ -106,7 +105,7 @@ class Outbox:
         interval_s: the least seconds between two calls of one key.
         thread: the name of the thread.
         trouble: the log line's words for failing calls, such as "pods cannot be woken"; logged once
-            until a call succeeds, and for dropped calls once until no call waits.
+            until a call succeeds.
     """
 
     rate: ClassVar[float]
@@ -120,7 +119,8 @@ class Outbox:
         self._cluster = cluster
         self._bucket = TokenBucket(self.rate, self.burst)
         self._changed = threading.Condition()
-        self._keys: set[str] = set()
+        # Namespace -> the keys of its calls that wait.
+        self._keys: dict[str, set[str]] = {}
         self._later: list[tuple[float, int, Write]] = []
         # Namespace -> its calls that are due. A namespace without calls keeps its place until its
         # turn comes, so that one that adds a call at a time is not always first.
@@ -128,7 +128,7 @@ class Outbox:
         self._sent_at: dict[str, float] = {}
         self._order = count()
         self._thread = threading.Thread(target=self._run, name=self.thread, daemon=True)
-        self._stopped = self._failing = self._full = False
+        self._stopped = self._failing = False
 
     def put(self, write: Write, pause_s: float = 0.0) -> None:
         """Queue a call, unless a call with an equal key waits already. Never waits.
@@ -138,16 +138,16 @@ class Outbox:
             pause_s: the least seconds until the call is sent.
         """
         with self._changed:
-            if write.key in self._keys:
+            keys = self._keys.setdefault(write.namespace, set())
+            if write.key in keys:
                 return
-            self._keys.add(write.key)
-            now = time.monotonic()
+            if len(keys) >= MAX_WAITING:
+                self.stats.dropped += 1
+                return
+            keys.add(write.key)
             sent_at = self._sent_at.get(write.key, float("-inf"))
-            due_at = max(now + pause_s, sent_at + self.interval_s)
+            due_at = max(time.monotonic() + pause_s, sent_at + self.interval_s)
             heapq.heappush(self._later, (due_at, next(self._order), write))
-            self._line_up(now)
-            if len(self._keys) > MAX_WAITING:
-                self._drop()
             if not (self._stopped or self._thread.is_alive()):
                 self._thread.start()
             self._changed.notify()
@@ -168,17 +168,6 @@ class Outbox:
                 self._due[write.namespace] = deque()
                 self._due.move_to_end(write.namespace, last=False)
             self._due[write.namespace].append(write)
-
-    def _drop(self) -> None:
-        """Drop the newest call of the namespace with the most calls that are due."""
-        largest = max(self._due.values(), key=len, default=None)
-        dropped = largest.pop() if largest else self._later.pop()[2]
-        self._keys.discard(dropped.key)
-        self.stats.dropped += 1
-        if not self._full:
-            self._full = True
-            said = "%s: %d calls wait already; the first one dropped is about pod %s/%s"
-            log.warning(said, self.trouble, MAX_WAITING, dropped.namespace, dropped.pod_name)
 
     def _run(self) -> None:
         while (write := self._next()) is not None:
@@ -203,7 +192,6 @@ class Outbox:
                 while self._due and not next(iter(self._due.values())):
                     self._due.popitem(last=False)
                 if not self._due:
-                    self._full = self._full and bool(self._later)
                     self._changed.wait(self._later[0][0] - now if self._later else None)
                 elif wait_s := self._bucket.take():
                     self._changed.wait(wait_s)
@@ -216,7 +204,10 @@ class Outbox:
         namespace, writes = next(iter(self._due.items()))
         self._due.move_to_end(namespace)
         write = writes.popleft()
-        self._keys.discard(write.key)
+        keys = self._keys[namespace]
+        keys.discard(write.key)
+        if not keys:
+            del self._keys[namespace]
         if len(self._sent_at) > MAX_WAITING:
             recent = now - self.interval_s
             self._sent_at = {key: at for key, at in self._sent_at.items() if at > recent}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CALL_S = 5.0
-FIRST_PAUSE_S = 0.2
-LONGEST_PAUSE_S = 2.0
 API_WIDE = frozenset({UNAUTHORIZED, TOO_MANY_REQUESTS, 502, 503, 504})
 """HTTP statuses that concern the whole API: credentials, overload, a gateway. The status 500
 is not among them because it may concern one pod, such as a pod that is too large for etcd."""
@@ -123,35 +120,16 @@ class Ungater:
             self._told(Ungating(pod, Fate.REFUSED, "kubextend failed while it released the pod"))
 
 
-def ungate(
-    cluster: Cluster, gate: str, pods: Sequence[Pod], *, timeout_s: float = 120.0
-) -> list[Ungating]:
-    """Remove a scheduling gate from several pods. Blocks for about ``timeout_s`` at most.
-
-    A patch without an answer is repeated.
+def ungate(cluster: Cluster, gate: str, pods: Sequence[Pod]) -> list[Ungating]:
+    """Remove a scheduling gate from several pods, and return the result for each. Blocks.
 
     Args:
         cluster: the connection to the Kubernetes API.
         gate: the name of the gate.
         pods: the pods that have the gate.
-        timeout_s: the seconds after which no further patch begins.
-
-    Returns: the last result for each pod.
     """
-    deadline_s = time.monotonic() + timeout_s
-
-    def patched(pod: Pod) -> Ungating:
-        result, pause_s = Ungating(pod, Fate.UNSENT), FIRST_PAUSE_S
-        while (left_s := deadline_s - time.monotonic()) > 0:
-            result = _patched(cluster, gate, pod)
-            if result.fate is not Fate.UNANSWERED:
-                break
-            time.sleep(min(max(pause_s, result.retry_after_s), left_s))
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-        return result
-
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(patched, pods))
+        return list(pool.map(partial(_patched, cluster, gate), pods))
 
 
 def _patched(cluster: Cluster, gate: str, pod: Pod) -> Ungating:

@@ -125,23 +125,6 @@ class Listener:
 _Store = TypeVar("_Store", bound=Store)
 
 
-@dataclass(slots=True)
-class ReflectorStats:
-    """Counts of a reflector since its start, for metrics.
-
-    Attributes:
-        lists: lists that were begun.
-        watches: watches that were begun.
-        events: watch events that the store applied, bookmarks included.
-        failures: lists and watches that failed, expired versions included.
-    """
-
-    lists: int = 0
-    watches: int = 0
-    events: int = 0
-    failures: int = 0
-
-
 class _Trouble(Enum):
     """The sorts of failures; failures of one sort in a row are counted."""
 
@@ -164,7 +147,10 @@ class Reflector(Generic[_Store]):
         listener: called on the reflector's thread for every list and every watch event.
     """
 
-    stats: ReflectorStats
+    events: int
+    """How many events of watches the store has applied, bookmarks included."""
+    failures: int
+    """How many lists and watches have failed, expired versions included."""
     synced: bool
     """Whether the store has had a complete list; stays True while the API is unreachable."""
     missing: bool
@@ -173,17 +159,11 @@ class Reflector(Generic[_Store]):
     """The error of the last failed list or watch; None if a watch has succeeded since then."""
     # Scraped with the label ``resource``.
     METRICS: ClassVar[tuple[ScrapedGauge[Reflector[Any]], ...]] = (
-        ScrapedCounter("kubextend_reflector_lists", "Lists begun.", lambda each: each.stats.lists),
-        ScrapedCounter(
-            "kubextend_reflector_watches", "Watches begun.", lambda each: each.stats.watches
-        ),
-        ScrapedCounter(
-            "kubextend_reflector_events", "Events taken in.", lambda each: each.stats.events
-        ),
+        ScrapedCounter("kubextend_reflector_events", "Events taken in.", lambda each: each.events),
         ScrapedCounter(
             "kubextend_reflector_failures",
             "Lists and watches that failed.",
-            lambda each: each.stats.failures,
+            lambda each: each.failures,
         ),
         ScrapedGauge(
             "kubextend_reflector_synced",
@@ -206,7 +186,7 @@ class Reflector(Generic[_Store]):
         kind: Kind,
         listener: Listener | None = None,
     ) -> None:
-        self.stats = ReflectorStats()
+        self.events = self.failures = 0
         self.store = store
         self.synced = False
         self.missing = False
@@ -285,7 +265,6 @@ class Reflector(Generic[_Store]):
 
     def _list(self) -> None:
         """Take in all objects as events, and then drop those that the API did not send."""
-        self.stats.lists += 1
         for each in self._listeners:
             each.list_begins()
         call = self._kind.call(LIST_SILENCE_S, _WATCH | _ALL)
@@ -333,7 +312,6 @@ class Reflector(Generic[_Store]):
         last applied event. Because of the pause, two watches begin at least 1 s apart, even if the
         API ends them early.
         """
-        self.stats.watches += 1
         began = time.monotonic()
         seconds = str(self._rng.randint(*WATCH_S))
         query = _WATCH | {"resourceVersion": version, "timeoutSeconds": seconds}
@@ -342,7 +320,7 @@ class Reflector(Generic[_Store]):
             self._tell(event)
             self._version = event.resource_version or self._version
             self._brought_events = True
-            self.stats.events += 1
+            self.events += 1
             self._contact_at = time.monotonic()
             self._recovered()
             if event.changed:
@@ -394,7 +372,7 @@ class Reflector(Generic[_Store]):
         ``_version`` becomes None if the next attempt must be a list.
         """
         status = error.status if isinstance(error, RefusedError) else 0
-        self.stats.failures += 1
+        self.failures += 1
         self.missing = self.missing or status == NOT_FOUND
         if not isinstance(error, ClusterError | WireError):
             log.error("the watch of %s failed unexpectedly", self._kind.noun, exc_info=error)
