@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import socket
 import struct
 import threading
 import time
-import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import orjson
 from kubernetes.client import ApiClient, ApiException
 from kubernetes.config import incluster_config
 from kubernetes.utils.keepalive import tcp_keepalive_socket_options
-from urllib3.exceptions import HTTPError, InsecureRequestWarning, InvalidHeader
+from urllib3.exceptions import HTTPError, InvalidHeader
 from urllib3.util import Retry
 
 from kubextend import __version__
@@ -92,19 +90,6 @@ def _in_a_pod() -> bool:
     )
 
 
-def _warn_of_unverified(configuration: Configuration) -> None:
-    """Log once that the API's certificate is not verified, and silence urllib3's warnings."""
-    if configuration.host.startswith("https://") and not configuration.verify_ssl:
-        log.warning(
-            "kubextend does not verify the certificate of %s, as insecure-skip-tls-verify asks;"
-            " whoever answers there can read kubextend's credentials",
-            configuration.host,
-        )
-        host = re.escape(urlsplit(configuration.host).hostname or "")
-        asked = f"Unverified HTTPS request is being made to host '{host}'"
-        warnings.filterwarnings("ignore", asked, InsecureRequestWarning)
-
-
 class Cluster:
     """The connection to one Kubernetes API, with credentials. Any thread may use it.
 
@@ -122,7 +107,6 @@ class Cluster:
         self._renewal = threading.Thread()
         self._failures = 0
         access = load()
-        _warn_of_unverified(access.configuration)
         self._session = _Session(access, self._give_token)
         self._pace(access, is_better=True)
 
@@ -244,7 +228,7 @@ class Stream:
         """
         parts: list[bytes] = []
         held = 0
-        for data in self._reads():
+        while data := self._read():
             parts.append(data)
             held += len(data)
             if held > LINE_LIMIT_BYTES:
@@ -254,10 +238,9 @@ class Stream:
                 parts, held = [rest], len(rest)
                 yield from filter(None, lines)
 
-    def _reads(self) -> Iterator[bytes]:
+    def _read(self) -> bytes:
         try:
-            while data := self.response.read1(READ_BYTES, decode_content=False):
-                yield data
+            return self.response.read1(READ_BYTES, decode_content=False)
         except BROKEN as error:
             raise UnreachableError(self.call, error) from error
 
