@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
     from kubextend import core
     from kubextend.cluster.client import Cluster
     from kubextend.cluster.watch import Key
-
-log = logging.getLogger(__name__)
 
 
 def _keys(store: core.NodeStore) -> Iterable[Key]:
@@ -56,19 +53,11 @@ class _Deletions(Listener):
     on_deleted: Callable[[str], object]
     on_listed: Callable[[], object]
 
-    def swap(self, commit: Callable[[], object]) -> None:
-        """Put a complete list of nodes into the store, and then tell the owner of this object."""
-        commit()
-        try:
-            self.on_listed()
-        except Exception:
-            log.exception("the callback for a list of nodes failed")
+    def listed(self) -> None:
+        """Call ``on_listed``."""
+        self.on_listed()
 
     def applied(self, event: core.WatchEvent) -> None:
         """Call ``on_deleted`` with the node's name if the watch event is a deletion."""
-        if event.type != "DELETED":
-            return
-        try:
+        if event.type == "DELETED":
             self.on_deleted(event.name)
-        except Exception:
-            log.exception("the callback for the deletion of node %s failed", event.name)

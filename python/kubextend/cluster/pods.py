@@ -6,7 +6,6 @@ open, the next list shows that.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
     from kubextend.cluster.watch import Key
     from kubextend.framework.kept_parts import KeptParts
-
-log = logging.getLogger(__name__)
 
 CALL_S: Final = 5.0
 
@@ -85,20 +82,22 @@ class _Fates(Listener):
         self._awaited_before = set(self.awaited())
         self._assumed_before = {pod.uid for pod, _ in self.store.assumed()}
 
-    def swap(self, commit: Callable[[], object]) -> None:
-        """Store a complete list, and report pods of ``awaited`` that are deleted or bound.
+    def list_ends(self) -> None:
+        """Record the pods that ``awaited`` returns and the store has.
 
         A pod that ``awaited`` returns only since the list began may be younger than the list, and
         so missing in the list: it is reported as deleted only if the store had it before.
         """
-        known = {uid for uid in self.awaited() if self.store.get(uid) is not None}
-        commit()
+        self._awaited_before |= {uid for uid in self.awaited() if self.store.get(uid) is not None}
+
+    def listed(self) -> None:
+        """Report the recorded pods that a list shows to be deleted or bound."""
         for uid in self._assumed_before:
             # The store may never have known the pod: it came, was bound, and went while no watch
             # was open.
             if self.store.get(uid) is None:
                 self.store.forget(uid)
-        for uid in self._awaited_before | known:
+        for uid in self._awaited_before:
             self._tell(uid, self.store.get(uid))
 
     def applied(self, event: core.PodEvent) -> None:
@@ -109,14 +108,11 @@ class _Fates(Listener):
             self._tell(event.uid, event.pod)
 
     def _tell(self, uid: str, pod: core.Pod | None) -> None:
-        try:
-            # A finalizer keeps a deleted pod, but the API no longer binds it.
-            if pod is None or pod.deletion_timestamp is not None:
-                self.on_deleted(uid)
-            elif pod.node_name:
-                self.on_bound(uid)
-        except Exception:
-            log.exception("the callback for pod %s failed", uid)
+        # A finalizer keeps a deleted pod, but the API no longer binds it.
+        if pod is None or pod.deletion_timestamp is not None:
+            self.on_deleted(uid)
+        elif pod.node_name:
+            self.on_bound(uid)
 
 
 def follow_pending_pods(
@@ -159,9 +155,8 @@ class _Pending(Listener):
     # Most events of a watch of all pods are about pods on nodes.
     _told: set[str] = field(default_factory=set)
 
-    def swap(self, commit: Callable[[], object]) -> None:
-        """Put a complete list of pods into the store, and call ``on_list``."""
-        commit()
+    def listed(self) -> None:
+        """Call ``on_list`` with a complete list."""
         pods = [pod for pod in self.store.pods() if not pod.node_name]
         self._told = {pod.uid for pod in pods}
         self.on_list(pods)

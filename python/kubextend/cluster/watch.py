@@ -16,7 +16,7 @@ import threading
 import time
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from functools import partial
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import orjson
@@ -109,14 +109,19 @@ class Store(Protocol):
 
 
 class Listener:
-    """Gets a call for each list and each watch event of a reflector; must not wait or raise."""
+    """Gets a call for each list and each watch event of a reflector; must not wait.
+
+    An exception is logged.
+    """
 
     def list_begins(self) -> None:
         """React to the begin of a list, just before the reflector requests it from the API."""
 
-    def swap(self, commit: Callable[[], object]) -> None:
-        """Call ``commit``, which drops what the list did not have, and react to the whole list."""
-        commit()
+    def list_ends(self) -> None:
+        """React to the end of a list, before the store drops what the list did not have."""
+
+    def listed(self) -> None:
+        """React to a whole list, which the store equals now."""
 
     def applied(self, event: Any) -> None:
         """React to a watch event that the store has applied."""
@@ -265,8 +270,7 @@ class Reflector(Generic[_Store]):
 
     def _list(self) -> None:
         """Take in all objects as events, and then drop those that the API did not send."""
-        for each in self._listeners:
-            each.list_begins()
+        self._tell(lambda each: each.list_begins())
         call = self._kind.call(LIST_SILENCE_S, _WATCH | _ALL)
         listed = set[Key]()
         for line in self._lines(call):
@@ -278,7 +282,7 @@ class Reflector(Generic[_Store]):
                     return
             elif event.type == "DELETED":
                 listed.discard(_key(event))
-                self._tell(event)
+                self._tell(methodcaller("applied", event))
             else:
                 listed.add(_key(event))
         raise UnreachableError(call, "the API ended the list before it was whole")
@@ -287,10 +291,9 @@ class Reflector(Generic[_Store]):
         if not version:
             message = f"a list of {self._kind.noun} without a resourceVersion"
             raise ClusterError(message)
-        commit: Callable[[], object] = partial(self._drop_others, listed)
-        for each in self._listeners:
-            commit = partial(each.swap, commit)
-        commit()
+        self._tell(lambda each: each.list_ends())
+        self._drop_others(listed)
+        self._tell(lambda each: each.listed())
         self.missing = False
         self._version = version
         if not self.synced:
@@ -317,7 +320,7 @@ class Reflector(Generic[_Store]):
         query = _WATCH | {"resourceVersion": version, "timeoutSeconds": seconds}
         for line in self._lines(self._kind.call(WATCH_SILENCE_S, query)):
             event = self._applied(line)
-            self._tell(event)
+            self._tell(methodcaller("applied", event))
             self._version = event.resource_version or self._version
             self._brought_events = True
             self.events += 1
@@ -355,9 +358,13 @@ class Reflector(Generic[_Store]):
             raise RefusedError(call, event.code, event.message)
         return event
 
-    def _tell(self, event: Any) -> None:
+    def _tell(self, what: Callable[[Listener], object]) -> None:
+        """Tell each listener something; one that raises stops no watch."""
         for each in self._listeners:
-            each.applied(event)
+            try:
+                what(each)
+            except Exception:
+                log.exception("what follows the %s failed", self._kind.noun)
 
     def _recovered(self) -> None:
         self.last_error = None
