@@ -222,7 +222,7 @@ class SchedulingQueue:
         member = self._known.get(uid)
         if member is None or member.state not in _WAITING:
             return ""
-        return member.why or self._window.why_ready(member)
+        return self._window.why_ready(member) if member.state is State.READY else member.why
 
     def look_ahead(self) -> None:
         """Call PreEnqueue plugins for every pod that could be released now, and release no pod.

@@ -203,6 +203,8 @@ class Window:
         Any thread may call this method.
         """
         item, line = member.item, member.item.line
+        if member.why:
+            return member.why
         if item.stage is not Stage.WAITING:
             return f"follows released pods of {item.name}"
         if self._is_paused(line):
