@@ -77,40 +77,36 @@ class Binder:
         """
         binding = _Binding(self._cluster, namespace, name, uid, node, annotations)
         limit_s = TIMEOUT_S if timeout_s is None else min(timeout_s, TIMEOUT_S)
-        self._post(binding, time.monotonic() + limit_s, why_not)
-
-    def _post(self, binding: _Binding, deadline: float, why_not: Callable[[], str]) -> None:
-        """Post a Binding, and repeat until the pod is bound or cannot be bound, or time is up.
-
-        Args:
-            binding: the Binding.
-            deadline: the time from which on no attempt begins.
-            why_not: called right before each attempt; returns why the pod must not be bound to the
-                node, or "" if it may be.
-
-        Raises: ClusterError: the pod is not bound, or the result was not known in time.
-        """
-        pause_s = FIRST_PAUSE_S
-        in_time = f"the API took no binding for pod {binding.pod} in time"
-        while True:
-            if why := why_not():
-                raise ClusterError(why)
-            # The process may have been paused since the last look at the clock.
-            if (left_s := deadline - time.monotonic()) <= 0:
-                raise ClusterError(in_time)
-            try:
-                if binding.settled(left_s):
-                    return
-                wait_s, failure = pause_s, in_time
-            except (RefusedError, UnreachableError) as error:
-                wait_s = _wait_s(error, pause_s)
-                failure = f"cannot bind pod {binding.pod} to {binding.node}: {error}"
-                if time.monotonic() + wait_s >= deadline:
-                    raise ClusterError(failure, error.status) from error
-            if time.monotonic() + wait_s >= deadline:
-                raise ClusterError(failure)
-            time.sleep(wait_s)
+        deadline, pause_s = time.monotonic() + limit_s, FIRST_PAUSE_S
+        while not self._is_bound(binding, deadline, pause_s, why_not):
             pause_s = min(pause_s * 2, PAUSE_S)
+
+    @staticmethod
+    def _is_bound(
+        binding: _Binding, deadline: float, pause_s: float, why_not: Callable[[], str]
+    ) -> bool:
+        """Post a Binding once, return whether the pod is bound, and pause if it is not.
+
+        Raises: ClusterError: the pod cannot be bound, or must not, or time is up.
+        """
+        if why := why_not():
+            raise ClusterError(why)
+        failure = ClusterError(f"the API took no binding for pod {binding.pod} in time")
+        # The process may have been paused since the last look at the clock.
+        if (left_s := deadline - time.monotonic()) <= 0:
+            raise failure
+        try:
+            if binding.settled(left_s):
+                return True
+        except (RefusedError, UnreachableError) as error:
+            pause_s = _wait_s(error, pause_s)
+            message = f"cannot bind pod {binding.pod} to {binding.node}: {error}"
+            failure = ClusterError(message, error.status)
+            failure.__cause__ = error
+        if time.monotonic() + pause_s >= deadline:
+            raise failure
+        time.sleep(pause_s)
+        return False
 
 
 @dataclass(frozen=True, slots=True)

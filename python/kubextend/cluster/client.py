@@ -67,9 +67,6 @@ MOST_SENTENCE_CHARS = 200
 ERRORS_FROM = 300
 
 READ_BYTES = 1 << 16
-LINE_LIMIT_BYTES = 64 << 20
-"""The most bytes of a watch's line: many times etcd's largest object, so no event is longer."""
-
 BROKEN = (HTTPError, OSError)
 """The errors that reading an HTTP response may raise."""
 _NO_ANSWER = (*BROKEN, ApiException, ValueError)
@@ -223,20 +220,12 @@ class Stream:
         event again.
 
         Raises:
-            UnreachableError: the connection broke, was silent for too long, or sent a line of more
-                than 64 MiB.
+            UnreachableError: the connection broke, or was silent for too long.
         """
-        parts: list[bytes] = []
-        held = 0
+        rest = b""
         while data := self._read():
-            parts.append(data)
-            held += len(data)
-            if held > LINE_LIMIT_BYTES:
-                raise UnreachableError(self.call, f"a line of more than {LINE_LIMIT_BYTES} bytes")
-            if b"\n" in data:
-                *lines, rest = b"".join(parts).split(b"\n")
-                parts, held = [rest], len(rest)
-                yield from filter(None, lines)
+            *lines, rest = (rest + data).split(b"\n")
+            yield from filter(None, lines)
 
     def _read(self) -> bytes:
         try:
