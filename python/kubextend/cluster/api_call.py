@@ -50,6 +50,21 @@ def is_addressable(pod: Pod) -> bool:
     return bool(pod.uid and NAME.fullmatch(pod.namespace) and NAME.fullmatch(pod.name))
 
 
+def check_names(doing: str, **names: str) -> None:
+    """Check that names of objects can be part of a URL.
+
+    Args:
+        doing: what cannot be done with other names, for the message.
+        names: the kind of each object -> its name.
+
+    Raises: ClusterError: a name is none.
+    """
+    for kind, name in names.items():
+        if not NAME.fullmatch(name):
+            message = f"cannot {doing}: {name!r} is no name of a {kind}"
+            raise ClusterError(message)
+
+
 def parsed_object(call: Call, body: bytes) -> dict[str, Any]:
     """Return the JSON object that the API answered to a call.
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from kubextend.cluster.api_call import (
     CONFLICT,
-    NAME,
     NOT_FOUND,
     SERVER_ERROR,
     Call,
     RefusedError,
     UnreachableError,
+    check_names,
     parsed_object,
 )
 from kubextend.errors import ClusterError
@@ -127,10 +127,7 @@ class _Binding:
     annotations: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        for what, text in (("namespace", self.namespace), ("pod", self.name), ("node", self.node)):
-            if not NAME.fullmatch(text):
-                message = f"cannot bind: {text!r} is no name of a {what}"
-                raise ClusterError(message)
+        check_names("bind", namespace=self.namespace, pod=self.name, node=self.node)
         if not self.uid:
             message = f"cannot bind pod {self.pod}: the request names no UID"
             raise ClusterError(message)

@@ -29,6 +29,7 @@ from urllib3.util import Retry
 
 from kubextend import __version__
 from kubextend.cluster.api_call import (
+    NOT_FOUND,
     UNAUTHORIZED,
     Call,
     NoCredentialsError,
@@ -131,6 +132,15 @@ class Cluster:
             raise UnreachableError(call, error) from error
         finally:
             response.close()
+
+    def read(self, call: Call) -> bytes | None:
+        """Return the body of the response as ``request`` does; None if there is no such object."""
+        try:
+            return self.request(call)
+        except RefusedError as error:
+            if error.status == NOT_FOUND:
+                return None
+            raise
 
     def stream(self, call: Call) -> Stream:
         """Send a call whose response has no end, such as a watch; return the open response.

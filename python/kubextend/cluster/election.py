@@ -335,12 +335,8 @@ class Election:
 
 def _read(cluster: Cluster, lease: LeaseName) -> Lease | None:
     call = Call("GET", f"{lease.collection}/{lease.name}", CALL_S, right=RIGHT)
-    try:
-        return parsed_object(call, cluster.request(call))
-    except RefusedError as error:
-        if error.status == NOT_FOUND:
-            return None
-        raise
+    body = cluster.read(call)
+    return None if body is None else parsed_object(call, body)
 
 
 def _spec(lease: Lease | None) -> dict[str, Any]:

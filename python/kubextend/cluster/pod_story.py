@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from kubextend.cluster.api_call import NAME, NOT_FOUND, Call, RefusedError, parsed_object
+from kubextend.cluster.api_call import NOT_FOUND, Call, check_names, parsed_object
 from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -31,17 +31,11 @@ def read_manifest(cluster: Cluster, namespace: str, name: str) -> dict[str, Any]
 
     Raises: ClusterError: the pod could not be read, or the names are no names.
     """
-    for what, text in (("namespace", namespace), ("pod", name)):
-        if not NAME.fullmatch(text):
-            message = f"{text!r} is no name of a {what}"
-            raise ClusterError(message)
+    check_names("read a pod", namespace=namespace, pod=name)
     call = Call("GET", f"/api/v1/namespaces/{namespace}/pods/{name}", CALL_S)
-    try:
-        whole = parsed_object(call, cluster.request(call))
-    except RefusedError as error:
-        if error.status == NOT_FOUND:
-            return None
-        raise
+    if (body := cluster.read(call)) is None:
+        return None
+    whole = parsed_object(call, body)
     return {
         part: {
             field: value

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from kubextend import core
-from kubextend.cluster.api_call import NAME, NOT_FOUND, Call, RefusedError, UnreachableError
+from kubextend.cluster.api_call import Call, RefusedError, UnreachableError, check_names
 from kubextend.cluster.watch import LIST_SILENCE_S, Kind, Listener, Reflector
 from kubextend.errors import ClusterError, WireError
 from kubextend.framework.handle import MAX_POD_BYTES
@@ -225,20 +225,17 @@ class PodReader:
 
         Raises: ClusterError: the pod could not be read; the message says why.
         """
-        for what, text in (("namespace", namespace), ("pod", name)):
-            if not NAME.fullmatch(text):
-                message = f"cannot read a pod: {text!r} is no name of a {what}"
-                raise ClusterError(message)
+        check_names("read a pod", namespace=namespace, pod=name)
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"
         call = Call("GET", path, CALL_S, right="get on pods")
         try:
+            if (body := self._cluster.read(call)) is None:
+                return None
             # The parser of watch events gets the pod wrapped into one.
-            event = b'{"type":"ADDED","object":%b}' % self._cluster.request(call)
+            event = b'{"type":"ADDED","object":%b}' % body
             return core.PodStore(**ALL_PARTS).apply(event).pod
         except WireError as error:
             raise UnreachableError(call, error) from error
         except RefusedError as error:
-            if error.status == NOT_FOUND:
-                return None
             message = f"cannot read pod {namespace}/{name}: {error.reason}"
             raise ClusterError(message, error.status) from error

@@ -11,7 +11,7 @@ import threading
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
-from kubextend.cluster.api_call import NAME, NOBODY, Call, parsed_object
+from kubextend.cluster.api_call import NOBODY, Call, check_names, parsed_object
 from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -36,10 +36,7 @@ def ready_pods(cluster: Cluster, namespace: str, service: str) -> list[str]:
 
     Raises: ClusterError: the pods could not be listed, or there are none.
     """
-    for what, text in (("namespace", namespace), ("Service", service)):
-        if not NAME.fullmatch(text):
-            message = f"{text!r} is no name of a {what}"
-            raise ClusterError(message)
+    check_names("find a Service", namespace=namespace, Service=service)
     path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
     query = {"labelSelector": f"kubernetes.io/service-name={service}", "limit": "100"}
     call = Call("GET", path, CALL_S, query)
