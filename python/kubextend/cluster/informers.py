@@ -98,19 +98,18 @@ class Informers:
 
         Returns: whether a handler was called.
         """
-        handlers = [handler for each in self for handler in each.ready_handlers()]
-        called = [handler.call_all() for handler in handlers]
+        called = [handler.call_all() for each in self for handler in each.handlers()]
         return any(called)
 
     def start(self) -> None:
-        """Start to list and watch, and to call the handlers of plugins that have started."""
+        """Start to list and watch."""
         for followed in self:
             followed.start()
 
     def plugin_started(self) -> None:
-        """Start the threads of the handlers of plugins that have started, if there are none yet."""
+        """Call the handlers of a plugin that has started with what they do not know yet."""
         for followed in self:
-            followed.start_handlers()
+            followed.tell_handlers()
 
     def stop(self) -> None:
         """End the watches and the threads of the handlers."""
@@ -146,7 +145,6 @@ class _Followed:
         self._not_started = not_started
         self._lock = threading.Lock()
         self._handlers: dict[tuple[Owner, OnChange], _Handler] = {}
-        self._started = False
 
     @property
     def synced(self) -> bool:
@@ -178,39 +176,32 @@ class _Followed:
         failure.profile = owner.profile
         self._on_failure(failure)
 
-    def _changed(self) -> None:
-        for handler in tuple(self._handlers.values()):
+    def handlers(self) -> list[_Handler]:
+        """Return the handlers of all plugins."""
+        return list(self._handlers.values())
+
+    def tell_handlers(self) -> None:
+        """Let each handler look soon for objects that changed; never wait."""
+        for handler in self.handlers():
             handler.thread.notify()
-        self._on_change()
 
     def add_handler(self, owner: Owner, function: OnChange) -> None:
         """Call a plugin's function for each object and each change, on a thread of its own."""
         with self._lock:
             # A start that failed is repeated.
             if (owner, function) not in self._handlers:
-                failed = partial(self.failed, owner, "the handler of changes")
-                name = f"kubextend-on-{self.resource}"
-                handler = _Handler(self.store, function, failed, name)
-                handler.thread.notify()
+                handler = _Handler(self, owner, function)
                 self._handlers[owner, function] = handler
-        self.start_handlers()
+                if self._reflector is not None:
+                    handler.thread.start()
+        self.tell_handlers()
 
-    def ready_handlers(self) -> list[_Handler]:
-        """Return the handlers of plugins that have started."""
-        missing = self._not_started()
-        handlers = list(self._handlers.items())
-        return [handler for (owner, _), handler in handlers if owner.plugin not in missing]
-
-    def start_handlers(self) -> None:
-        """Start the threads of the handlers whose plugins have started."""
-        with self._lock:
-            for handler in self.ready_handlers() if self._started else ():
-                handler.thread.start()
+    def has_started(self, owner: Owner) -> bool:
+        """Return whether the plugin's ``start`` has ended."""
+        return owner.plugin not in self._not_started()
 
     def start(self) -> None:
-        """Start to list and watch, and to call handlers of started plugins."""
-        self._started = True
-        self.start_handlers()
+        """Start to list and watch."""
         if self._reflector is not None:
             self._reflector.start()
 
@@ -218,10 +209,12 @@ class _Followed:
         """End the watch and the threads of the handlers."""
         if self._reflector is not None:
             self._reflector.stop()
-        with self._lock:
-            self._started = False
-        for handler in self._handlers.values():
+        for handler in self.handlers():
             handler.thread.stop()
+
+    def _changed(self) -> None:
+        self.tell_handlers()
+        self._on_change()
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,36 +290,31 @@ class _Handler:
     """Calls one function with the last state of each changed object, on a thread of its own.
 
     Args:
-        store: the objects.
+        followed: the resource.
+        owner: the plugin.
         function: called with the object that the last call had, and with the object as it is now.
-        failed: called with the exception if the function raises.
-        name: the name of the thread.
 
     Attributes:
         thread: calls ``call_all`` soon after each change.
     """
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        function: OnChange,
-        failed: Callable[[Exception], object],
-        name: str,
-    ) -> None:
-        self.thread = Debounce(self.call_all, name)
-        self._store = store
+    def __init__(self, followed: _Followed, owner: Owner, function: OnChange) -> None:
+        self.thread = Debounce(self.call_all, f"kubextend-on-{followed.resource}")
+        self._followed = followed
+        self._owner = owner
         self._function = function
-        self._failed = failed
         self._known: dict[Key, KubeObject] = {}
 
     def call_all(self) -> bool:
         """Call the function on this thread for each object that changed since its last call.
 
-        Returns: whether the function was called.
+        Returns: whether the function was called; not before the plugin has started.
         """
-        called = False
-        for key in {**self._known, **dict.fromkeys(self._store.keys())}:
-            before, now = self._known.pop(key, None), self._store.get(key)
+        called, store = False, self._followed.store
+        if not self._followed.has_started(self._owner):
+            return False
+        for key in {**self._known, **dict.fromkeys(store.keys())}:
+            before, now = self._known.pop(key, None), store.get(key)
             if now is not None:
                 self._known[key] = now
             if before is not now and not self.thread.is_stopped:
@@ -340,4 +328,4 @@ class _Handler:
             if inspect.iscoroutine(answer):
                 raise wrong_answer(answer, "None")  # noqa: TRY301  reported as any other
         except Exception as error:  # noqa: BLE001  a plugin's code
-            self._failed(error)
+            self._followed.failed(self._owner, "the handler of changes", error)
