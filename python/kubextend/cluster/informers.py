@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import threading
+from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -139,8 +140,7 @@ class _Followed:
         self._reflector = None
         if cluster is not None:
             kind = Kind(name, resource.path, ObjectStore.keys, selector, bool(selector))
-            self._reflector = Reflector(cluster, self.store, self._changed, kind=kind)
-        self._on_change = on_change
+            self._reflector = Reflector(cluster, self.store, on_change, kind=kind)
         self._on_failure = on_failure
         self._not_started = not_started
         self._lock = threading.Lock()
@@ -194,7 +194,6 @@ class _Followed:
                 self._handlers[owner, function] = handler
                 if self._reflector is not None:
                     handler.thread.start()
-        self.tell_handlers()
 
     def has_started(self, owner: Owner) -> bool:
         """Return whether the plugin's ``start`` has ended."""
@@ -211,10 +210,6 @@ class _Followed:
             self._reflector.stop()
         for handler in self.handlers():
             handler.thread.stop()
-
-    def _changed(self) -> None:
-        self.tell_handlers()
-        self._on_change()
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,24 +298,31 @@ class _Handler:
         self._followed = followed
         self._owner = owner
         self._function = function
+        # Each key once, in the order of the changes; the watch adds to it.
+        self._changed: OrderedDict[Key, None] = OrderedDict()
         self._known: dict[Key, KubeObject] = {}
+        followed.store.listen(self._note)
 
     def call_all(self) -> bool:
         """Call the function on this thread for each object that changed since its last call.
 
         Returns: whether the function was called; not before the plugin has started.
         """
-        called, store = False, self._followed.store
-        if not self._followed.has_started(self._owner):
-            return False
-        for key in {**self._known, **dict.fromkeys(store.keys())}:
-            before, now = self._known.pop(key, None), store.get(key)
+        called = False
+        while self._changed and self._followed.has_started(self._owner):
+            key, _ = self._changed.popitem(last=False)
+            before, now = self._known.pop(key, None), self._followed.store.get(key)
             if now is not None:
                 self._known[key] = now
+            # An object may have come and gone meanwhile.
             if before is not now and not self.thread.is_stopped:
                 self._call(before, now)
                 called = True
         return called
+
+    def _note(self, key: Key) -> None:
+        self._changed[key] = None
+        self.thread.notify()
 
     def _call(self, before: KubeObject | None, now: KubeObject | None) -> None:
         try:

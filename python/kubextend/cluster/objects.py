@@ -114,19 +114,22 @@ class ObjectStore:
         labels_only: keep the names, labels and deletion of each object alone, up to 4 KiB.
 
     Attributes:
-        bytes: the bytes of the objects' JSON, without ``managedFields`` and what is not kept.
+        held_bytes: the bytes of the objects' JSON, without ``managedFields`` and what is not kept.
     """
 
+    held_bytes: int
     # Scraped with the label ``resource``.
     METRICS: ClassVar[tuple[ScrapedGauge[ObjectStore], ...]] = (
         ScrapedGauge("kubextend_informer_objects", "Objects kept.", len),
         ScrapedGauge(
-            "kubextend_informer_bytes", "Bytes of the objects' JSON.", lambda store: store.bytes
+            "kubextend_informer_bytes",
+            "Bytes of the objects' JSON.",
+            lambda store: store.held_bytes,
         ),
     )
 
     def __init__(self, noun: str, *, labels_only: bool = False) -> None:
-        self.bytes = 0
+        self.held_bytes = 0
         self._noun = noun
         self._labels_only = labels_only
         # For writers; an index function may call the store again.
@@ -134,6 +137,7 @@ class ObjectStore:
         self._objects: dict[Key, KubeObject] = {}
         self._sizes: dict[Key, int] = {}
         self._indexes: dict[Hashable, _Index] = {}
+        self._listeners: tuple[Callable[[Key], object], ...] = ()
         self.add_index(_BY_NAMESPACE, _namespace_of, lambda _error: None)
 
     def __len__(self) -> int:
@@ -177,6 +181,17 @@ class ObjectStore:
         """
         return self._indexes[name].find(value)
 
+    def listen(self, listener: Callable[[Key], object]) -> None:
+        """Call a function with the key of each object, and after each change with that key.
+
+        Args:
+            listener: must neither wait nor raise.
+        """
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
+            for key in self._objects:
+                listener(key)
+
     def apply(self, event_bytes: bytes, /) -> ObjectEvent:
         """Parse one watch event and apply it to the store.
 
@@ -219,11 +234,13 @@ class ObjectStore:
         with self._lock:
             for index in self._indexes.values():
                 index.put(key, found)
-            self.bytes += size - self._sizes.pop(key, 0)
+            self.held_bytes += size - self._sizes.pop(key, 0)
             if found is None:
                 del self._objects[key]
             else:
                 self._objects[key], self._sizes[key] = found, size
+            for listener in self._listeners:
+                listener(key)
         return True
 
     def _kept(self, key: Key, fields: dict[str, Any]) -> tuple[KubeObject, int]:
