@@ -78,7 +78,6 @@ class SchedulingQueue:
         self._window = Window(settings, order, clock)
         # Until when no pod is released, and a refusal may not be due to the pod: the API failed.
         self._stopped_until_s = self._doubted_until_s = -math.inf
-        self._counts = Counter[State]()
         self._sequence = count()
 
     def replace(self, pods: Iterable[core.Pod]) -> None:
@@ -109,7 +108,6 @@ class SchedulingQueue:
             self._window.tried(member.item)
         self._move(member, State.PASSED)
         del self._known[uid]
-        self._counts[State.PASSED] -= 1
         self._window.quit(member.item)
 
     def due(self) -> list[core.Pod]:
@@ -210,7 +208,9 @@ class SchedulingQueue:
 
         Any thread may call this method.
         """
-        return {state: self._counts[state] for state in (*_WAITING, *_WITH_PLACE)}
+        # A tuple, because the dict may change meanwhile.
+        states = Counter(member.state for member in tuple(self._known.values()))
+        return {state: states[state] for state in (*_WAITING, *_WITH_PLACE)}
 
     def why_waiting(self, uid: str) -> str:
         """Return what holds a pod with its gate back, as far as this needs no order of the pods.
@@ -255,7 +255,6 @@ class SchedulingQueue:
         """Add a pod that the queue sees for the first time."""
         member = Member(info_of(pod), next(self._sequence), self._window.join(pod))
         self._known[pod.uid] = member
-        self._counts[State.PASSED] += 1
         if self._has_gate(pod):
             self._queue(member)
         elif _was_released(pod):
@@ -381,8 +380,6 @@ class SchedulingQueue:
         member.state, member.why = state, why
         member.version += 1
         self._window.wake(member, due_s)
-        self._counts[old] -= 1
-        self._counts[state] += 1
         item.releasing += (state is State.RELEASING) - (old is State.RELEASING)
         if (state is State.UNPLACED) is not (old is State.UNPLACED):
             self._window.count_unplaced(item.line, 1 if state is State.UNPLACED else -1)
