@@ -81,6 +81,7 @@ class _ClusterSide:
     pods: cluster.Reflector[core.PodStore] | None
     pod_reader: cluster.PodReader
     binder: cluster.Binder
+    outbox: cluster.Outbox
     activator: cluster.Activator
     events: cluster.EventRecorder
     leader: cluster.Leader | None
@@ -113,7 +114,8 @@ class _ClusterSide:
         if config.cluster is None:
             return None
         api = cluster.connect(config.cluster.kubeconfig, config.cluster.context)
-        events = cluster.EventRecorder(api)
+        outbox = cluster.Outbox(api)
+        events = cluster.EventRecorder(outbox)
         waiting_pods.tell(
             lambda held: events.waiting(held.pod, held.node_name, held.pending_plugins)
         )
@@ -152,7 +154,8 @@ class _ClusterSide:
             pods,
             cluster.PodReader(api),
             cluster.Binder(api),
-            cluster.Activator(api),
+            outbox,
+            cluster.Activator(outbox),
             events,
             _leader(config, api, pods, verbs),
             cluster.Informers(
@@ -162,7 +165,7 @@ class _ClusterSide:
                 failed,
                 not_started,
             ),
-            _marker(config, api, waiting_pods),
+            _marker(config, outbox, waiting_pods),
         )
 
     def start(self) -> None:
@@ -176,10 +179,7 @@ class _ClusterSide:
         self.nodes.stop()
         if self.pods is not None:
             self.pods.stop()
-        self.activator.stop()
-        self.events.stop()
-        if self.marker is not None:
-            self.marker.stop()
+        self.outbox.stop()
 
     def ports(self, in_thread: InThread) -> ClusterPorts:
         """Return the objects by which verbs and plugins read and change the cluster.
@@ -261,12 +261,12 @@ def _leader(
 
 
 def _marker(
-    config: Configuration, api: "Cluster", waiting_pods: WaitingPods
+    config: Configuration, outbox: cluster.Outbox, waiting_pods: WaitingPods
 ) -> cluster.WaitingPodMarker | None:
     """Make the part that marks held pods; None where no autoscaler counts them."""
     if not config.marks_held_pods:
         return None
-    marker = cluster.WaitingPodMarker(api)
+    marker = cluster.WaitingPodMarker(outbox)
     waiting_pods.tell(
         lambda held: marker.hold(held.pod, held.node_name, held.pending_plugins),
         lambda held: marker.release(held.pod.uid),

@@ -38,7 +38,7 @@ from tests.doors.scripted_requests import (
     status_of,
 )
 
-from kubextend import app, config
+from kubextend import app, cluster, config
 from kubextend.cluster import (
     Activator,
     Binder,
@@ -270,14 +270,13 @@ class Outbox:
     """What kubextend writes about pods without waiting: wake-ups, marks, Events."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        api = connect(str(kubeconfig))
-        self._activator = Activator(api)
-        self._marker = WaitingPodMarker(api)
-        self._events = EventRecorder(api)
+        self._outbox = cluster.Outbox(connect(str(kubeconfig)))
+        self._activator = Activator(self._outbox)
+        self._marker = WaitingPodMarker(self._outbox)
+        self._events = EventRecorder(self._outbox)
 
     def stop(self) -> None:
-        for each in (self._activator, self._marker, self._events):
-            each.stop()
+        self._outbox.stop()
 
     def wake(self, *pods: Pod) -> None:
         """Ask kube-scheduler to try pods again."""

@@ -18,6 +18,7 @@ from kubextend.cluster.events import EventRecorder
 from kubextend.cluster.informers import Informers
 from kubextend.cluster.leader import Leader, PodName
 from kubextend.cluster.nodes import follow_nodes
+from kubextend.cluster.outbox import Outbox
 from kubextend.cluster.pod_story import awaited, pod_events, read_manifest
 from kubextend.cluster.pods import (
     PodReader,
@@ -53,6 +54,7 @@ __all__ = [
     "Informers",
     "Leader",
     "LeaseName",
+    "Outbox",
     "PodName",
     "PodReader",
     "Reflector",

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 
 from kubextend.cluster.api_call import STRATEGIC_MERGE, Call, is_addressable
 from kubextend.cluster.events import waiting_on_permit
-from kubextend.cluster.outbox import Outbox, Write, writes_counted
+from kubextend.cluster.outbox import Topic, Write, writes_counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from kubextend.cluster.client import Cluster
+    from kubextend.cluster.outbox import Outbox
     from kubextend.core import Pod
 
 HELD_S: Final = 2.0
@@ -47,11 +47,14 @@ class Condition(NamedTuple):
     message: str
 
 
-class _Conditions(Outbox):
-    """An outbox of patches of the status of pods."""
+class _Conditions:
+    """Patches the status of pods by an outbox."""
 
-    interval_s = 1.0
-    """kube-scheduler's own backoff begins at one second: more patches of a pod have no effect."""
+    topic: ClassVar[Topic]
+
+    def __init__(self, outbox: Outbox) -> None:
+        self.stats = outbox.stats[self.topic]
+        self._outbox = outbox
 
     def _set(
         self, pod: Pod, condition: Callable[[], Condition | None], pause_s: float = 0.0
@@ -69,7 +72,7 @@ class _Conditions(Outbox):
             return
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
         make = partial(_call, path, pod.uid, condition)
-        self.put(Write(pod.uid, pod.namespace, make), pause_s)
+        self._outbox.put(Write(self.topic, pod.namespace, pod.uid, make), pause_s)
 
 
 def _call(path: str, uid: str, make: Callable[[], Condition | None]) -> Call | None:
@@ -87,8 +90,7 @@ class Activator(_Conditions):
 
     METRICS: ClassVar = writes_counted("kubextend_activations", "Wake-ups of pods")
 
-    rate, burst = 20.0, 50
-    thread, trouble = "kubextend-activator", "pods cannot be woken"
+    topic = Topic.WAKE_UP
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Queue a patch of each pod's status that makes kube-scheduler try the pod again.
@@ -114,11 +116,10 @@ class WaitingPodMarker(_Conditions):
 
     METRICS: ClassVar = writes_counted("kubextend_held_pod_marks", "Marks of held pods")
 
-    rate, burst = 50.0, 100
-    thread, trouble = "kubextend-held-pods", "held pods cannot be marked"
+    topic = Topic.MARK
 
-    def __init__(self, cluster: Cluster) -> None:
-        super().__init__(cluster)
+    def __init__(self, outbox: Outbox) -> None:
+        super().__init__(outbox)
         self._marks: dict[str, Condition] = {}
 
     def hold(self, pod: Pod, node_name: str, plugins: Sequence[str]) -> None:

@@ -17,13 +17,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from kubextend.cluster.api_call import NAME, Call
-from kubextend.cluster.outbox import Outbox, Write, writes_counted
+from kubextend.cluster.outbox import Topic, Write, writes_counted
 from kubextend.framework.events import Regarding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kubextend.cluster.client import Cluster
+    from kubextend.cluster.outbox import Outbox
     from kubextend.core import Pod
     from kubextend.framework.events import PluginEvent
 
@@ -66,24 +66,21 @@ def waiting_on_permit(node_name: str, plugins: Sequence[str]) -> Note:
     return Note("WaitingOnPermit", "Binding", "Normal", text)
 
 
-class EventRecorder(Outbox):
-    """Writes Events at a limited rate.
+class EventRecorder:
+    """Writes Events by an outbox.
 
     An Event of kubextend's own about a pod is written at most once in 50 minutes. A plugin's Event
     about an object is written at most once in ten minutes for one type, reason and action.
 
     Args:
-        cluster: the connection to the Kubernetes API.
+        outbox: sends the Events.
     """
 
     METRICS: ClassVar = writes_counted("kubextend_held_pod_events", "Events about pods")
 
-    # kube-scheduler writes an Event for each pod without any limit.
-    rate, burst = 20.0, 100
-    thread, trouble = "kubextend-events", "pods cannot be told what they wait for"
-
-    def __init__(self, cluster: Cluster) -> None:
-        super().__init__(cluster)
+    def __init__(self, outbox: Outbox) -> None:
+        self.stats = outbox.stats[Topic.EVENT]
+        self._outbox = outbox
         self._lock = threading.Lock()
         self._told_at: OrderedDict[str, float] = OrderedDict()
 
@@ -136,7 +133,7 @@ class EventRecorder(Outbox):
             body = event(regarding, note, datetime.now(UTC))
             path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
             call = Call("POST", path, CALL_S, body=body)
-            self.put(Write(key, namespace, lambda: call))
+            self._outbox.put(Write(Topic.EVENT, namespace, key, lambda: call))
 
     def _is_news(self, key: str, again_s: float) -> bool:
         now = time.monotonic()

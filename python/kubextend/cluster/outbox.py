@@ -8,8 +8,9 @@ import threading
 import time
 from collections import OrderedDict, deque
 from dataclasses import asdict, dataclass
+from enum import Enum
 from itertools import count
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kubextend.cluster.api_call import CONFLICT, NOT_FOUND, RefusedError, UnreachableError
 from kubextend.metrics import ScrapedCounter
@@ -25,6 +26,13 @@ log = logging.getLogger(__name__)
 MAX_WAITING: Final = 10_000
 """The most calls of one namespace that wait: no neighbour is kept out by them."""
 ATTEMPTS: Final = 4
+RATE: Final = 40.0
+"""The highest mean number of calls a second."""
+BURST: Final = 100
+"""How many calls may be sent without a pause."""
+INTERVAL_S: Final = 1.0
+"""The least seconds between two calls of one key: kube-scheduler's own backoff begins at a second,
+so that more patches of a pod have no effect."""
 JOIN_S: Final = 2.0
 
 
@@ -52,22 +60,16 @@ def writes_counted(name: str, what: str) -> tuple[ScrapedCounter[OutboxStats]]:
     return (ScrapedCounter(name, text, asdict, ("result",)),)
 
 
-class TokenBucket:
-    """Lets ``rate`` calls a second pass on average, and up to ``burst`` without a pause."""
+class Topic(Enum):
+    """What calls are for; the value is how the log says that they fail."""
 
-    def __init__(self, rate: float, burst: int) -> None:
-        self._pause_s = 1.0 / rate
-        self._burst_s = (burst - 1) / rate
-        self._next_at = float("-inf")
+    WAKE_UP = "pods cannot be woken"
+    MARK = "held pods cannot be marked"
+    EVENT = "pods cannot be told what they wait for"
 
-    def take(self) -> float:
-        """Let a call pass and return 0, or return the seconds until one may pass."""
-        now = time.monotonic()
-        due_at = max(self._next_at, now - self._burst_s)
-        if due_at > now:
-            return due_at - now
-        self._next_at = due_at + self._pause_s
-        return 0.0
+
+Lane: TypeAlias = tuple[Topic, str]
+"""A topic and a namespace, whose calls have turns together."""
 
 
 @dataclass(slots=True)
@@ -75,78 +77,75 @@ class Write:
     """An API call about a pod; it does not keep the pod, which may be large.
 
     Attributes:
-        key: identifies the call; of calls of one namespace with equal keys, only one waits.
+        topic: what the call is for.
         namespace: namespace of the pod.
+        key: identifies the call; of calls of one lane with equal keys, only one waits.
         make: returns the call to send, or None if it is not needed any more; called before each
             attempt.
         attempts: how often the call was sent.
     """
 
-    key: str
+    topic: Topic
     namespace: str
+    key: str
     make: Callable[[], Call | None]
     attempts: int = 0
+
+    @property
+    def lane(self) -> Lane:
+        """The calls that the call has turns with."""
+        return self.topic, self.namespace
 
 
 class Outbox:
     """Sends API calls about pods on one thread, which starts with the first call.
 
-    Namespaces take turns, so that no pod waits for all pods of another namespace. A call that fails
-    for a passing reason, such as the status 503, is sent up to four times. It is lost if the API
-    refuses it for good, or if 10,000 calls of its namespace wait.
+    Topics and namespaces take turns, so that no pod waits for all pods of another namespace, nor a
+    wake-up for all Events. A call that fails for a passing reason, such as the status 503, is sent
+    up to four times. It is lost if the API refuses it for good, or if 10,000 calls of its topic and
+    namespace wait. The log says that calls of a topic fail once until one succeeds.
 
     Args:
         cluster: the connection to the Kubernetes API.
 
     Attributes:
-        stats: how many calls were sent, refused or dropped since the start.
-        rate: the highest mean number of calls a second.
-        burst: how many calls may be sent without a pause.
-        interval_s: the least seconds between two calls of one key.
-        thread: the name of the thread.
-        trouble: the log line's words for failing calls, such as "pods cannot be woken"; logged once
-            until a call succeeds.
+        stats: how many calls of each topic were sent, refused or dropped since the start.
     """
 
-    rate: ClassVar[float]
-    burst: ClassVar[int]
-    interval_s: ClassVar[float] = 0.0
-    thread: ClassVar[str]
-    trouble: ClassVar[str]
-
     def __init__(self, cluster: Cluster) -> None:
-        self.stats = OutboxStats()
+        self.stats = {topic: OutboxStats() for topic in Topic}
         self._cluster = cluster
-        self._bucket = TokenBucket(self.rate, self.burst)
+        self._next_at = float("-inf")
         self._changed = threading.Condition()
-        # Namespace -> the keys of its calls that wait.
-        self._keys: dict[str, set[str]] = {}
+        # The keys of the calls that wait.
+        self._keys: dict[Lane, set[str]] = {}
         self._later: list[tuple[float, int, Write]] = []
-        # Namespace -> its calls that are due. A namespace without calls keeps its place until its
-        # turn comes, so that one that adds a call at a time is not always first.
-        self._due: OrderedDict[str, deque[Write]] = OrderedDict()
-        self._sent_at: dict[str, float] = {}
+        # The calls that are due. A lane without calls keeps its place until its turn comes, so that
+        # one that adds a call at a time is not always first.
+        self._due: OrderedDict[Lane, deque[Write]] = OrderedDict()
+        self._sent_at: dict[tuple[Topic, str], float] = {}
         self._order = count()
-        self._thread = threading.Thread(target=self._run, name=self.thread, daemon=True)
-        self._stopped = self._failing = False
+        self._thread = threading.Thread(target=self._run, name="kubextend-outbox", daemon=True)
+        self._failing = set[Topic]()
+        self._stopped = False
 
     def put(self, write: Write, pause_s: float = 0.0) -> None:
-        """Queue a call, unless a call with an equal key waits already. Never waits.
+        """Queue a call, unless a call with an equal key waits in its lane. Never waits.
 
         Args:
             write: the call.
             pause_s: the least seconds until the call is sent.
         """
         with self._changed:
-            keys = self._keys.setdefault(write.namespace, set())
+            keys = self._keys.setdefault(write.lane, set())
             if write.key in keys:
                 return
             if len(keys) >= MAX_WAITING:
-                self.stats.dropped += 1
+                self.stats[write.topic].dropped += 1
                 return
             keys.add(write.key)
-            sent_at = self._sent_at.get(write.key, float("-inf"))
-            due_at = max(time.monotonic() + pause_s, sent_at + self.interval_s)
+            sent_at = self._sent_at.get((write.topic, write.key), float("-inf"))
+            due_at = max(time.monotonic() + pause_s, sent_at + INTERVAL_S)
             heapq.heappush(self._later, (due_at, next(self._order), write))
             if not (self._stopped or self._thread.is_alive()):
                 self._thread.start()
@@ -161,13 +160,13 @@ class Outbox:
             self._thread.join(JOIN_S)
 
     def _line_up(self, now: float) -> None:
-        """Move each call that is due to those of its namespace; a new namespace is next."""
+        """Move each call that is due to its lane; a new lane is next."""
         while self._later and self._later[0][0] <= now:
             write = heapq.heappop(self._later)[2]
-            if write.namespace not in self._due:
-                self._due[write.namespace] = deque()
-                self._due.move_to_end(write.namespace, last=False)
-            self._due[write.namespace].append(write)
+            if write.lane not in self._due:
+                self._due[write.lane] = deque()
+                self._due.move_to_end(write.lane, last=False)
+            self._due[write.lane].append(write)
 
     def _run(self) -> None:
         while (write := self._next()) is not None:
@@ -178,11 +177,11 @@ class Outbox:
             except (RefusedError, UnreachableError) as error:
                 self._failed(write, error)
             except Exception:
-                self.stats.failed += 1
-                log.exception("%s: unexpected failure", self.trouble)
+                self.stats[write.topic].failed += 1
+                log.exception("%s: unexpected failure", write.topic.value)
             else:
-                self.stats.sent += 1
-                self._failing = False
+                self.stats[write.topic].sent += 1
+                self._failing.discard(write.topic)
 
     def _next(self) -> Write | None:
         """Wait for the next call that may be sent, and return it; None once stopped."""
@@ -193,38 +192,47 @@ class Outbox:
                     self._due.popitem(last=False)
                 if not self._due:
                     self._changed.wait(self._later[0][0] - now if self._later else None)
-                elif wait_s := self._bucket.take():
+                elif (wait_s := self._wait_s(now)) > 0:
                     self._changed.wait(wait_s)
                 else:
                     return self._taken(now)
         return None
 
+    def _wait_s(self, now: float) -> float:
+        """Count a call and return 0, or return the seconds until one may be sent."""
+        due_at = max(self._next_at, now - (BURST - 1) / RATE)
+        if due_at > now:
+            return due_at - now
+        self._next_at = due_at + 1 / RATE
+        return 0.0
+
     def _taken(self, now: float) -> Write:
-        """Remove and return the first call of the namespace whose turn it is."""
-        namespace, writes = next(iter(self._due.items()))
-        self._due.move_to_end(namespace)
+        """Remove and return the first call of the lane whose turn it is."""
+        lane, writes = next(iter(self._due.items()))
+        self._due.move_to_end(lane)
         write = writes.popleft()
-        keys = self._keys[namespace]
+        keys = self._keys[lane]
         keys.discard(write.key)
         if not keys:
-            del self._keys[namespace]
+            del self._keys[lane]
         if len(self._sent_at) > MAX_WAITING:
-            recent = now - self.interval_s
+            recent = now - INTERVAL_S
             self._sent_at = {key: at for key, at in self._sent_at.items() if at > recent}
-        self._sent_at[write.key] = now
+        self._sent_at[write.topic, write.key] = now
         return write
 
     def _failed(self, write: Write, error: RefusedError | UnreachableError) -> None:
         refused = error if isinstance(error, RefusedError) else None
+        stats = self.stats[write.topic]
         if refused and (refused.is_of_another_pod or refused.status in {NOT_FOUND, CONFLICT}):
-            self.stats.gone += 1
+            stats.gone += 1
             return
-        if not self._failing:
-            self._failing = True
-            log.warning("%s: %s", self.trouble, error)
+        if write.topic not in self._failing:
+            self._failing.add(write.topic)
+            log.warning("%s: %s", write.topic.value, error)
         write.attempts += 1
         if (refused and not refused.passes) or write.attempts >= ATTEMPTS:
-            self.stats.failed += 1
+            stats.failed += 1
             return
         asked_s = (refused.retry_after_s if refused else None) or 0.0
         self.put(write, max(asked_s, 2.0 ** (write.attempts - 1)))
