@@ -15,7 +15,6 @@ import random
 import threading
 import time
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
 
@@ -64,7 +63,8 @@ SHORT_PAUSE_S = 3.0
 """Longest pause in seconds between two attempts while the API cannot be reached. The pause is
 short, so that kubextend is ready within five seconds of the API's return: kube-scheduler waits for
 kubextend until then."""
-BAD_REQUEST = 400
+EXPIRED = frozenset({400, GONE})
+"""Statuses of a watch from a version that the API no longer knows, or does not know yet."""
 JOIN_S = 2.0
 
 _ALL: Final = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
@@ -128,16 +128,6 @@ class Listener:
 
 
 _Store = TypeVar("_Store", bound=Store)
-
-
-class _Trouble(Enum):
-    """The sorts of failures; failures of one sort in a row are counted."""
-
-    NONE = auto()
-    UNREACHABLE = auto()
-    REFUSED = auto()
-    EXPIRED = auto()
-    SILENT = auto()
 
 
 class Reflector(Generic[_Store]):
@@ -210,8 +200,8 @@ class Reflector(Generic[_Store]):
         self._version: str | None = None
         self._contact_at: float | None = None
         self._lost_at: float | None = None
-        self._trouble = _Trouble.NONE
         self._row = 0
+        self._is_away = False
         self._brought_events = False
 
     def age_s(self) -> float | None:
@@ -331,8 +321,8 @@ class Reflector(Generic[_Store]):
         self._recovered()
         lasted = time.monotonic() - began
         if self._brought_events or lasted < WATCH_S[0]:
-            self._trouble, self._row = _Trouble.NONE, 0
-        elif self._count(_Trouble.SILENT) % IN_A_ROW == 0:
+            self._row = 0
+        elif self._count(is_away=False) % IN_A_ROW == 0:
             self._version = None
         return max(0.0, MIN_WATCH_S - lasted)
 
@@ -383,28 +373,29 @@ class Reflector(Generic[_Store]):
         self.missing = self.missing or status == NOT_FOUND
         if not isinstance(error, ClusterError | WireError):
             log.error("the watch of %s failed unexpectedly", self._kind.noun, exc_info=error)
-        trouble, starts_afresh, longest_s = _judged(error)
-        failures = self._count(trouble)
+        starts_afresh, longest_s = _rule_of(error)
+        is_expired = status in EXPIRED
+        failures = self._count(is_away=isinstance(error, UnreachableError), is_expired=is_expired)
         is_server_error = status >= SERVER_ERROR and status not in GATEWAY
         if starts_afresh or (is_server_error and failures % IN_A_ROW == 0):
             self._version = None
         # The API may have just returned to serve, or ended a list, after the first failure.
         self._lost(error, is_news=bool(self.last_error) or not self.synced)
         # One expiry is normal; further ones pause, because a list is the most expensive call.
-        doublings = failures - 1 if trouble is _Trouble.EXPIRED else failures
+        doublings = failures - 1 if is_expired else failures
         pause_s = min(longest_s, FIRST_PAUSE_S * 2.0 ** min(doublings - 1, 16))
         asked_s = (error.retry_after_s if isinstance(error, RefusedError) else 0.0) or 0.0
         return max(asked_s, self._rng.uniform(0.0, pause_s if doublings else 0.0))
 
-    def _count(self, trouble: _Trouble) -> int:
-        """Count a failure, and return how many of its sort came in a row.
+    def _count(self, *, is_away: bool, is_expired: bool = False) -> int:
+        """Count a failure or a silent watch, and return how many came in a row.
 
-        A watch that brought events ends the row. It does not end that of expired versions: the API
-        may expire each version right after it sent some.
+        A watch that brought events ends the row, unless its version expired: the API may expire
+        each version right after it sent some. An answer after none begins a new row.
         """
-        goes_on = trouble is _Trouble.EXPIRED or not self._brought_events
-        self._row = self._row + 1 if goes_on and trouble is self._trouble else 1
-        self._trouble = trouble
+        goes_on = is_away is self._is_away and (is_expired or not self._brought_events)
+        self._row = self._row + 1 if goes_on else 1
+        self._is_away = is_away
         return self._row
 
     def _lost(self, error: BaseException, *, is_news: bool) -> None:
@@ -431,14 +422,9 @@ def _key(event: Any) -> Key:
     return getattr(event, "namespace", ""), event.name
 
 
-def _judged(error: BaseException) -> tuple[_Trouble, bool, float]:
-    """Return the sort of a failure, whether it asks for a fresh start, and the longest pause."""
-    if isinstance(error, UnreachableError):
-        return _Trouble.UNREACHABLE, False, SHORT_PAUSE_S
-    if not isinstance(error, RefusedError):
-        return _Trouble.REFUSED, True, LONGEST_PAUSE_S
-    if error.status in {BAD_REQUEST, GONE}:
-        return _Trouble.EXPIRED, True, LONGEST_PAUSE_S
-    if error.status in {UNAUTHORIZED, *GATEWAY}:
-        return _Trouble.REFUSED, False, SHORT_PAUSE_S
-    return _Trouble.REFUSED, error.status == NOT_FOUND, LONGEST_PAUSE_S
+def _rule_of(error: BaseException) -> tuple[bool, float]:
+    """Return whether a failure asks for a fresh start, and the longest pause after it."""
+    status = error.status if isinstance(error, RefusedError) else None
+    if isinstance(error, UnreachableError) or status in {UNAUTHORIZED, *GATEWAY}:
+        return False, SHORT_PAUSE_S
+    return status is None or status in {*EXPIRED, NOT_FOUND}, LONGEST_PAUSE_S
