@@ -329,9 +329,9 @@ class Candidate:
         self._election = Election(
             connect(str(file)),
             LeaseName("kubextend-system", "kubextend"),
-            lambda: self.told.append(self.leads),
             identity=name,
         )
+        self._election.tell(lambda: self.told.append(self.leads))
 
     def start(self) -> None:
         self._election.start()

@@ -107,7 +107,6 @@ class Election:
     Args:
         cluster: the connection to the Kubernetes API.
         lease: the namespace and name of the Lease.
-        on_change: called on the election's own thread when this replica begins or ceases to lead.
         identity: the name of this replica in the Lease; "" means the host name and a random UUID.
 
     Attributes:
@@ -116,20 +115,13 @@ class Election:
         term_began_s: when this replica last began to lead, in seconds of Unix time; 0: never.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        lease: LeaseName,
-        on_change: Callable[[], object] = lambda: None,
-        *,
-        identity: str = "",
-    ) -> None:
+    def __init__(self, cluster: Cluster, lease: LeaseName, *, identity: str = "") -> None:
         self.identity = identity or f"{socket.gethostname()}_{uuid.uuid4()}"
         self.term = 0
         self.term_began_s = 0.0
         self._cluster = cluster
         self._lease = lease
-        self._told = [on_change]
+        self._told: list[Callable[[], object]] = []
         self._rng = random.Random()  # noqa: S311 - jitter
         self._lock = threading.Lock()
         self._state = State.FOLLOWER
@@ -162,7 +154,7 @@ class Election:
         return max(0.0, self._leads_until - time.monotonic())
 
     def tell(self, on_change: Callable[[], object]) -> None:
-        """Call a further function when this replica begins or ceases to lead."""
+        """Call a function, on the election's thread, when this replica begins or ceases to lead."""
         self._told.append(on_change)
 
     def caught_up(self, term: int) -> None:

@@ -11,7 +11,7 @@ import logging
 import threading
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from kubextend.cluster.api_call import (
     ONLY_METADATA,
@@ -27,6 +27,7 @@ from kubextend.metrics import ScrapedGauge
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
     from kubextend.cluster.election import LeaseName
+    from kubextend.cluster.watch import Reflector
 
 __all__ = ["LABEL", "Leader", "PodName"]
 
@@ -57,13 +58,6 @@ class PodName:
     def path(self) -> str:
         """The API path of the pod."""
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
-
-
-class Watch(Protocol):
-    """The watch of all pods, as ``Reflector`` has it."""
-
-    def has_seen(self, version: int) -> bool:
-        """Return whether the store shows every change up to a resourceVersion."""
 
 
 class Work(Protocol):
@@ -120,7 +114,12 @@ class Leader:
     )
 
     def __init__(
-        self, cluster: Cluster, lease: LeaseName, pod: PodName, pods: Watch | None, work: Work
+        self,
+        cluster: Cluster,
+        lease: LeaseName,
+        pod: PodName,
+        pods: Reflector[Any] | None,
+        work: Work,
     ) -> None:
         self.election = Election(cluster, lease, identity=f"{pod.name}_{uuid.uuid4()}")
         self._cluster = cluster
