@@ -198,7 +198,7 @@ class QueueController:
         by_name = profiles.by_scheduler_name
         failures = PluginFailures(metrics)
         queue = new_queue(config, by_name, failures, lambda: elects.may_begin)
-        runner = QueueRunner(queue, ungater.release, lambda: elects.may_begin)
+        runner = QueueRunner(queue, ungater.release)
         followed = cluster.follow_pending_pods(
             api,
             config.kept_parts,

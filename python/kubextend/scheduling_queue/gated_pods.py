@@ -73,7 +73,7 @@ class SchedulingQueue:
         self._settings = settings
         self._why_held = why_held
         self._clock = clock
-        self._leads = leads
+        self.leads = leads
         self._known: dict[str, Member] = {}
         self._window = Window(settings, order, clock)
         # Until when no pod is released, and a refusal may not be due to the pod: the API failed.
@@ -288,7 +288,7 @@ class SchedulingQueue:
             self._pass(member)
         elif member.was_patched:
             self._release(member)
-        elif self._leads():
+        elif self.leads():
             # The leader alone removes gates for the queue.
             self._pass(member)
         else:

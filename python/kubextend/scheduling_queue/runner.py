@@ -39,21 +39,11 @@ class QueueRunner:
         queue: the queue, which nobody else may use.
         release: begins to remove a pod's gate; must not wait, and reports the result by
             ``tell`` and the queue's ``released``, ``forget``, ``refused`` or ``returned``.
-        leads: returns whether this replica is the one that releases pods.
-        clock: returns the present time in monotonic seconds.
     """
 
-    def __init__(
-        self,
-        queue: SchedulingQueue,
-        release: Callable[[core.Pod], object],
-        leads: Callable[[], bool],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, queue: SchedulingQueue, release: Callable[[core.Pod], object]) -> None:
         self._queue = queue
         self._release = release
-        self._leads = leads
-        self._clock = clock
         self._busy_since_s: float | None = None
         self._inbox: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._stopped = threading.Event()
@@ -89,7 +79,7 @@ class QueueRunner:
     def why_not_alive(self) -> str:
         """Return why the queue is stuck, for the probe `/livez`; empty if it is not stuck."""
         since_s = self._busy_since_s
-        stuck_s = 0.0 if since_s is None else self._clock() - since_s
+        stuck_s = 0.0 if since_s is None else time.monotonic() - since_s
         if stuck_s < STUCK_S:
             return ""
         return f"the queue is stuck in a plugin's less or pre_enqueue for {stuck_s:.0f} s"
@@ -104,7 +94,7 @@ class QueueRunner:
 
         Returns: the seconds until the next turn if no event comes; None: for ever.
         """
-        self._busy_since_s = self._clock()
+        self._busy_since_s = time.monotonic()
         try:
             while event is not None:
                 event()
@@ -127,7 +117,7 @@ class QueueRunner:
         """Release the pods that are due; return the seconds until the next pod may be due."""
         if self._stopped.is_set():
             return None
-        if not self._leads():
+        if not self._queue.leads():
             self._queue.expire()
             return FOLLOWER_LOOKS_S
         for pod in self._queue.due():
