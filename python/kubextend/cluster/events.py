@@ -40,7 +40,6 @@ NO_NAMESPACE = "default"
 """The namespace of Events about objects of a kind that has no namespaces."""
 MOST_NOTE_BYTES = 1024
 MOST_NAME_CHARS = 253
-MOST_INSTANCE_CHARS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +172,6 @@ def event(regarding: Regarding, note: Note, now: datetime) -> dict[str, Any]:
         "action": note.action,
         "note": said.decode(errors="ignore"),
         "reportingController": CONTROLLER,
-        "reportingInstance": f"{CONTROLLER}-{socket.gethostname()}"[:MOST_INSTANCE_CHARS],
+        "reportingInstance": f"{CONTROLLER}-{socket.gethostname()}",
         "regarding": {key: value for key, value in reference.items() if value},
     }

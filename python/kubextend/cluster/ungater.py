@@ -7,7 +7,6 @@ field, or reach another pod of the same name. To send the patch twice is harmles
 from __future__ import annotations
 
 import logging
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -23,7 +22,6 @@ from kubextend.cluster.api_call import (
     Call,
     RefusedError,
     UnreachableError,
-    is_addressable,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +51,7 @@ class Fate(Enum):
     UNANSWERED = auto()
     """The API does not answer, or is overloaded: no other pod would fare better."""
     UNSENT = auto()
-    """No patch was sent: the ungater was stopped, or ``may`` returned False."""
+    """No patch was sent, because ``may`` returned False."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,6 @@ class Ungater:
         self._patch = partial(_patched, cluster, gate)
         self._may = may
         self._told = told
-        self._stopped = threading.Event()
         self._pool = ThreadPoolExecutor(at_once, "kubextend-ungater")
 
     def release(self, pod: Pod) -> None:
@@ -106,11 +103,10 @@ class Ungater:
 
     def stop(self) -> None:
         """Begin no further patch, and wait for the patches that are under way."""
-        self._stopped.set()
         self._pool.shutdown(cancel_futures=True)
 
     def _release(self, pod: Pod) -> None:
-        if self._stopped.is_set() or not self._may():
+        if not self._may():
             self._told(Ungating(pod, Fate.UNSENT))
             return
         try:
@@ -149,13 +145,7 @@ def _patched(cluster: Cluster, gate: str, pod: Pod) -> Ungating:
 
 
 def ungating(pod: Pod, gate: str) -> Call:
-    """Return the API call that removes one scheduling gate from one pod by a patch.
-
-    Raises: ValueError: the pod's namespace or name is not valid in the API, or its UID is empty.
-    """
-    if not is_addressable(pod):
-        message = f"{pod.namespace!r}/{pod.name!r} is no pod of the API"
-        raise ValueError(message)
+    """Return the API call that removes one scheduling gate from one pod of the API by a patch."""
     return Call(
         "PATCH",
         f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}",
