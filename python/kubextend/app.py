@@ -25,8 +25,8 @@ from kubextend.metrics import Metrics, ScrapedGauge
 from kubextend.profile import PluginStarts, WaitingPods
 from kubextend.profile.stops import stop_async, stop_sync, stops_async
 from kubextend.profile.threads import THREADS
-from kubextend.queue import SchedulingQueue
 from kubextend.queue_controller import QueueController
+from kubextend.scheduling_queue import SchedulingQueue
 from kubextend.server.access import Access, tokens_in
 from kubextend.server.api_threads import ApiThreads
 from kubextend.server.application import application, health_application
@@ -80,6 +80,7 @@ class _ClusterSide:
     pods: cluster.Reflector[core.PodStore] | None
     pod_reader: cluster.PodReader
     binder: cluster.Binder
+    outbox: cluster.Outbox
     activator: cluster.Activator
     events: cluster.EventRecorder
     leader: cluster.Leader | None
@@ -112,7 +113,8 @@ class _ClusterSide:
         if config.cluster is None:
             return None
         api = cluster.connect(config.cluster.kubeconfig, config.cluster.context)
-        events = cluster.EventRecorder(api)
+        outbox = cluster.Outbox(api)
+        events = cluster.EventRecorder(outbox)
         waiting_pods.tell(
             lambda held: events.waiting(held.pod, held.node_name, held.pending_plugins)
         )
@@ -151,7 +153,8 @@ class _ClusterSide:
             pods,
             cluster.PodReader(api),
             cluster.Binder(api),
-            cluster.Activator(api),
+            outbox,
+            cluster.Activator(outbox),
             events,
             _leader(config, api, pods, verbs),
             cluster.Informers(
@@ -161,7 +164,7 @@ class _ClusterSide:
                 failed,
                 not_started,
             ),
-            _marker(config, api, waiting_pods),
+            _marker(config, outbox, waiting_pods),
         )
 
     def start(self) -> None:
@@ -175,10 +178,7 @@ class _ClusterSide:
         self.nodes.stop()
         if self.pods is not None:
             self.pods.stop()
-        self.activator.stop()
-        self.events.stop()
-        if self.marker is not None:
-            self.marker.stop()
+        self.outbox.stop()
 
     def ports(self, in_thread: InThread) -> ClusterPorts:
         """Return the objects by which verbs and plugins read and change the cluster.
@@ -256,16 +256,16 @@ def _leader(
         return None
     pod = cluster.own_pod()
     name = cluster.LeaseName(lease.namespace or pod.namespace, lease.name)
-    return cluster.Leader.of(api, name, pod, pods, _LeadersWork(verbs))
+    return cluster.Leader(api, name, pod, pods, _LeadersWork(verbs))
 
 
 def _marker(
-    config: Configuration, api: "Cluster", waiting_pods: WaitingPods
+    config: Configuration, outbox: cluster.Outbox, waiting_pods: WaitingPods
 ) -> cluster.WaitingPodMarker | None:
     """Make the part that marks held pods; None where no autoscaler counts them."""
     if not config.marks_held_pods:
         return None
-    marker = cluster.WaitingPodMarker(api)
+    marker = cluster.WaitingPodMarker(outbox)
     waiting_pods.tell(
         lambda held: marker.hold(held.pod, held.node_name, held.pending_plugins),
         lambda held: marker.release(held.pod.uid),
@@ -378,10 +378,11 @@ class App:
 
         The method ``stop_async_plugins`` stops the plugins whose ``stop`` is ``async``.
         """
+        if self._queue is not None:
+            # Before the Lease is given back, by which both act.
+            self._queue.stop()
         if self._leader is not None:
             self._leader.stop()
-        if self._queue is not None:
-            self._queue.stop()
         for plugin in self.verbs.profiles.plugins:
             if not stops_async(plugin):
                 stop_sync(plugin, self.verbs.limits.failures)
@@ -495,7 +496,15 @@ def _queue(config: Configuration, verbs: Verbs, side: _ClusterSide) -> QueueCont
     """Return the queue, which hears of the pods that Permit holds; None: no profile has a queue."""
     if not config.queues:
         return None
-    queue = QueueController.of(config, verbs.profiles, side.api, verbs.metrics, side.events)
+    queue = QueueController.of(
+        config,
+        verbs.profiles,
+        side.api,
+        verbs.metrics,
+        side.events,
+        pods=side.pods,
+        election=None if side.leader is None else side.leader.election,
+    )
     runner = queue.runner
     verbs.waiting_pods.tell(
         lambda held: runner.tell(SchedulingQueue.held_in_permit, held.pod.uid),

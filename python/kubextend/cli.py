@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kubextend.kube_scheduler.versions import KubeVersion
     from kubextend.plugin_list import ListedPlugin
     from kubextend.profile import Profile, Profiles
-    from kubextend.queue import QueueEntry
+    from kubextend.scheduling_queue import QueueEntry
     from kubextend.verbs import Verbs
 
 __all__ = ["main"]
@@ -535,7 +535,7 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
     ports = ClusterPorts(pods=cluster.list_pods(api, config.kept_parts)) if asks else NO_CLUSTER
     profiles = app.build_verbs(config, ports).profiles
     pods = cluster.list_pending_pods(api, config.kept_parts)
-    entries = queue_controller.queue_entries(config, profiles, pods, _set_aside(api))
+    entries = queue_controller.queue_entries(config, profiles, pods)
     rows = [_queue_row(entry) for entry in entries]
     if not any(config.queue.gate in pod.scheduling_gates for pod in pods):
         _print_line(_without_gate(config), err=True)
@@ -547,17 +547,6 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
         head, [["-" if cell is None else str(cell) for cell in row.values()] for row in rows]
     )
     _print_line(_lease_line(api, config))
-
-
-def _set_aside(api: "Cluster") -> Mapping[str, str]:
-    """Return pod's UID -> why its gate cannot be removed; empty if the Events cannot be read."""
-    from kubextend import cluster
-
-    try:
-        return cluster.list_set_aside(api)
-    except ClusterError as error:
-        _print_line(f"note: cannot tell which pods are set aside: {error}", err=True)
-        return {}
 
 
 def _without_gate(config: "Configuration") -> str:
@@ -636,12 +625,13 @@ def ungate(
             _print_line(f"{pod.namespace}/{pod.name} has {', '.join(pod.scheduling_gates)}")
         click.echo(f"{len(pods)} pods have the gate {gate}")
         return
-    fates = cluster.ungate(api, gate, pods)
+    results = cluster.ungate(api, gate, pods)
     done = {cluster.Fate.RELEASED, cluster.Fate.GONE}
-    failed = [(pod, why) for pod, fate, why in fates if fate not in done]
-    for pod, why in failed:
-        _print_line(f"error: {pod.namespace}/{pod.name}: {why or 'no answer in time'}", err=True)
-    click.echo(f"removed the gate {gate} from {len(fates) - len(failed)} pods")
+    failed = [result for result in results if result.fate not in done]
+    for result in failed:
+        pod = result.pod
+        _print_line(f"error: {pod.namespace}/{pod.name}: {result.why}", err=True)
+    click.echo(f"removed the gate {gate} from {len(results) - len(failed)} pods")
     if failed:
         message = f"{len(failed)} pods still have the gate"
         raise click.ClickException(message)

@@ -4,6 +4,7 @@ The module ``app`` runs the queue beside the verbs; the command ``kubextend queu
 without running it.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,8 +16,7 @@ from kubextend.config import Configuration
 from kubextend.metrics import Family, HistogramFamily, Metrics, ScrapedGauge
 from kubextend.profile import Profile, Profiles
 from kubextend.profile.plugin_failures import PluginFailures
-from kubextend.queue import (
-    FairQueuing,
+from kubextend.scheduling_queue import (
     Order,
     PreEnqueue,
     QueueEntry,
@@ -34,9 +34,11 @@ __all__ = [
     "NAMESPACE_OUTSIDE_OF_A_POD",
     "QueueController",
     "lease_name",
+    "new_queue",
     "queue_entries",
-    "scheduling_queue",
 ]
+
+_LOGGER = logging.getLogger(__name__)
 
 _WAIT: Final = HistogramFamily(
     "kubextend_queue_wait_seconds",
@@ -45,7 +47,7 @@ _WAIT: Final = HistogramFamily(
 )
 _RELEASES: Final = Family(
     "kubextend_queue_releases",
-    "Pods whose gate was to be taken off, by what became of them: released, gone, refused.",
+    "Patches to take a pod's gate off, by what became of them: released, gone, refused.",
     ("result",),
 )
 _MOST_AT_ONCE: Final = 8
@@ -54,7 +56,7 @@ NAMESPACE_OUTSIDE_OF_A_POD: Final = "kube-system"
 """The namespace of the queue's Lease if neither the configuration nor a pod names one."""
 
 
-def scheduling_queue(
+def new_queue(
     config: Configuration,
     profiles: Mapping[str, Profile],
     failures: PluginFailures,
@@ -82,15 +84,18 @@ def scheduling_queue(
         strategy=Strategy(queue.strategy),
         window=queue.window,
         max_hold_s=queue.max_hold.seconds,
-        fair_queuing=FairQueuing(queue.fair_queuing),
+        by_namespace=queue.fair_queuing == "ByNamespace",
     )
     order = Order(sorting, failed)
     return SchedulingQueue(settings, order, pre_enqueue.why_held, time.monotonic, leads)
 
 
 def lease_name(config: Configuration) -> cluster.LeaseName:
-    """Return namespace and name of the Lease whose holder may remove scheduling gates."""
-    lease = config.queue.lease
+    """Return namespace and name of the Lease whose holder may remove scheduling gates.
+
+    Where a leader is elected, that replica removes them too.
+    """
+    lease = config.server.lease or config.queue.lease
     namespace = lease.namespace or cluster.own_namespace() or NAMESPACE_OUTSIDE_OF_A_POD
     return cluster.LeaseName(namespace, lease.name)
 
@@ -99,7 +104,6 @@ def queue_entries(
     config: Configuration,
     profiles: Profiles,
     pods: Iterable[core.Pod],
-    set_aside: Mapping[str, str],
 ) -> list[QueueEntry]:
     """Return pods as entries of kubextend's scheduling queue, as ``kubextend queue`` lists them.
 
@@ -110,12 +114,9 @@ def queue_entries(
         config: a configuration that turns the queue on.
         profiles: the profiles with their plugins.
         pods: every pod that is on no node.
-        set_aside: UID of a pod whose gate cannot be removed -> the reason.
     """
-    queue = scheduling_queue(config, profiles.by_scheduler_name, PluginFailures(Metrics()))
+    queue = new_queue(config, profiles.by_scheduler_name, PluginFailures(Metrics()))
     queue.replace(pods)
-    for uid, why in set_aside.items():
-        queue.refused(uid, why)
     queue.look_ahead()
     return list(queue.entries())
 
@@ -129,6 +130,7 @@ class QueueController:
         runner: runs the queue on a thread.
         ungater: removes the scheduling gates of the pods that are next in the queue.
         election: decides by a Lease which replica removes scheduling gates.
+        owns_election: whether the queue starts and stops the election.
     """
 
     METRICS: ClassVar[tuple["ScrapedGauge[QueueController]", ...]] = (
@@ -141,7 +143,7 @@ class QueueController:
         ScrapedGauge(
             "kubextend_queue_leader",
             "1 while this replica is the one that releases pods.",
-            lambda queue: queue.election.leads,
+            lambda queue: queue.election.may_begin,
         ),
     )
 
@@ -149,15 +151,19 @@ class QueueController:
     runner: QueueRunner
     ungater: cluster.Ungater
     election: cluster.Election
+    owns_election: bool
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0913  all but five by name
         cls,
         config: Configuration,
         profiles: Profiles,
         api: "Cluster",
         metrics: Metrics,
         events: cluster.EventRecorder,
+        *,
+        pods: cluster.Reflector[core.PodStore] | None = None,
+        election: cluster.Election | None = None,
     ) -> "QueueController":
         """Make and connect the parts of the scheduling queue; start none and make no API call.
 
@@ -167,36 +173,43 @@ class QueueController:
             api: the connection to the Kubernetes API.
             metrics: gets the metrics of the queue.
             events: writes Events on pods whose gates cannot be removed.
+            pods: the watch of all pods that plugins have; None: the queue has one of its own.
+            election: the election of the leader of the verbs; None: the queue has one of its own.
         """
 
-        def told(pod: core.Pod, fate: cluster.Fate, why: str) -> None:
-            _tell(runner, metrics, pod, fate, why)
-            if fate is cluster.Fate.REFUSED:
-                events.set_aside(pod, why)
+        def told(result: cluster.Ungating) -> None:
+            _tell(runner, metrics, result)
+            if result.why:
+                _log(result)
+                events.set_aside(result.pod, result.why)
 
         def woken() -> None:
             runner.wake()
 
-        election = cluster.Election(api, lease_name(config), woken)
+        elects = election or cluster.Election(api, lease_name(config))
+        elects.tell(woken)
         ungater = cluster.Ungater(
             api,
             config.queue.gate,
             at_once=min(config.queue.window, _MOST_AT_ONCE),
-            may=lambda: election.leads,
+            may=lambda: elects.may_begin,
             told=told,
         )
         by_name = profiles.by_scheduler_name
         failures = PluginFailures(metrics)
-        queue = scheduling_queue(config, by_name, failures, lambda: election.leads)
-        runner = QueueRunner(queue, ungater.release, lambda: election.leads)
-        pods = cluster.follow_pending_pods(
+        queue = new_queue(config, by_name, failures, lambda: elects.may_begin)
+        runner = QueueRunner(queue, ungater.release)
+        followed = cluster.follow_pending_pods(
             api,
             config.kept_parts,
             on_list=lambda pods: runner.tell(SchedulingQueue.replace, pods),
             on_pod=lambda pod: runner.tell(SchedulingQueue.observe, pod),
             on_gone=lambda uid: runner.tell(SchedulingQueue.forget, uid),
+            shared=pods,
         )
-        made = cls(pods, runner, ungater, election)
+        made = cls(followed, runner, ungater, elects, election is None)
+        if pods is None:
+            metrics.scrape(followed.METRICS, lambda: followed, resource="pending pods")
         metrics.histogram(_WAIT)
         metrics.scrape(cls.METRICS, lambda: made)
         return made
@@ -209,31 +222,41 @@ class QueueController:
         """Start the queue's threads, which remove gates while this replica holds the Lease."""
         self.runner.start()
         self.pods.start()
-        self.election.start()
+        if self.owns_election:
+            self.election.start()
 
     def stop(self) -> None:
         """Stop removing scheduling gates, and give up the Lease for another replica."""
         self.runner.stop()
         self.ungater.stop()
         self.pods.stop()
-        self.election.stop()
+        if self.owns_election:
+            self.election.stop()
 
 
-def _tell(
-    runner: QueueRunner, metrics: Metrics, pod: core.Pod, fate: cluster.Fate, why: str
-) -> None:
-    """Report the result of removing a scheduling gate to the queue, and count final results."""
-    if fate is cluster.Fate.RETURNED:
+def _tell(runner: QueueRunner, metrics: Metrics, result: cluster.Ungating) -> None:
+    """Report to the queue what became of a patch that removes a scheduling gate, and count it."""
+    pod, fate = result.pod, result.fate
+    if fate is cluster.Fate.UNSENT:
         runner.tell(SchedulingQueue.returned, pod.uid)
-        return
-    if fate is cluster.Fate.REFUSED_ONCE:
-        runner.tell(SchedulingQueue.refused_once, pod.uid)
-        return
-    metrics.counter(_RELEASES, fate.name.lower()).inc()
-    if fate is cluster.Fate.RELEASED:
+    elif fate is cluster.Fate.RELEASED:
+        metrics.counter(_RELEASES, "released").inc()
         metrics.histogram(_WAIT).observe(max(0.0, time.time() - info_of(pod).timestamp))
         runner.tell(SchedulingQueue.released, pod.uid)
     elif fate is cluster.Fate.GONE:
+        metrics.counter(_RELEASES, "gone").inc()
         runner.tell(SchedulingQueue.forget, pod.uid)
     else:
-        runner.tell(SchedulingQueue.refused, pod.uid, why)
+        metrics.counter(_RELEASES, "refused").inc()
+        api_fails = fate is cluster.Fate.UNANSWERED
+        refused = partial(SchedulingQueue.refused, api_fails=api_fails)
+        runner.tell(refused, pod.uid, result.why, result.retry_after_s)
+
+
+def _log(result: cluster.Ungating) -> None:
+    pod = result.pod
+    name, facts = f"{pod.namespace}/{pod.name}", {"pod": f"{pod.namespace}/{pod.name}"}
+    if pod.scheduling_group:
+        name += f" of pod group {pod.scheduling_group}"
+        facts["pod_group"] = f"{pod.namespace}/{pod.scheduling_group}"
+    _LOGGER.warning("pod %s is set aside: %s", name, result.why, extra=facts)

@@ -94,7 +94,8 @@ def roles(config: Configuration, own_namespace: str | None = None) -> str:
             names["namespace"] = namespace
             head += _ROLE_BINDING.format(namespace=namespace, own=own)
         documents.append(_role("Role" if namespace else "ClusterRole", names, _rules(rights)))
-    if own_namespace is None and config.queues and config.queue.lease.namespace is None:
+    lease = config.server.lease or config.queue.lease
+    if own_namespace is None and config.queues and lease.namespace is None:
         head += _QUEUE_LEASE.format(own=own)
     return head + "---\n".join(documents)
 
@@ -120,12 +121,12 @@ def _of_informers(config: Configuration) -> Iterator[Right]:
 
 def _in_namespaces(config: Configuration, own_namespace: str) -> Iterator[Right]:
     """Yield the rights to hold Leases, and to label the leader's pod, which is kubextend's own."""
-    for lease in (config.server.lease, config.queue.lease if config.queues else None):
-        if lease is not None:
-            for right in _LEASE:
-                # A role cannot limit create to one name.
-                name = "" if right.verb == "create" else lease.name
-                yield right._replace(namespace=lease.namespace or own_namespace, name=name)
+    lease = config.server.lease or (config.queue.lease if config.queues else None)
+    if lease is not None:
+        for right in _LEASE:
+            # A role cannot limit create to one name.
+            name = "" if right.verb == "create" else lease.name
+            yield right._replace(namespace=lease.namespace or own_namespace, name=name)
     if config.server.lease is not None:
         yield _PATCH_PODS._replace(namespace=own_namespace)
 

@@ -1,5 +1,4 @@
 import base64
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +6,6 @@ import pytest
 import yaml
 from tests.doors.credentials import no_temporary_folder, service_account
 from tests.doors.kube_api import SkippingTime
-from urllib3.exceptions import InsecureRequestWarning
 
 from kubextend.cluster import connect
 from kubextend.errors import ClusterError
@@ -153,22 +151,3 @@ def test_a_token_file_may_end_in_a_newline(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("filed\n")
     users = [{"name": "me", "user": {"tokenFile": "token"}}]
     assert token_of(connect(written(tmp_path, dict(WHOLE, users=users)))) == "Bearer filed"
-
-
-def test_an_api_that_is_not_verified_is_said_once_and_not_with_each_connection(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    document = yaml.safe_load(yaml.safe_dump(WHOLE))
-    document["clusters"][0]["cluster"]["insecure-skip-tls-verify"] = True
-    connect(written(tmp_path, document), "elsewhere")
-    assert caplog.messages == []
-    with warnings.catch_warnings(record=True) as printed:
-        warnings.simplefilter("always")
-        connect(written(tmp_path, document), "there")
-        for host in ("10.0.0.1", "10.0.0.2"):
-            # As urllib3 says it.
-            text = f"Unverified HTTPS request is being made to host '{host}'. Adding"
-            warnings.warn(text, InsecureRequestWarning, stacklevel=1)
-    assert ["10.0.0.2" in str(each.message) for each in printed] == [True]
-    [said] = caplog.messages
-    assert said.startswith("kubextend does not verify the certificate of https://10.0.0.1:6443")

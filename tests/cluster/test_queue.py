@@ -170,6 +170,26 @@ def test_a_replica_that_begins_to_lead_releases_at_once(
         assert api.released_pods() == [first]
 
 
+def test_a_patch_that_waits_for_others_is_not_sent_once_the_lease_is_lost(
+    api: ScriptedApi, queue: Queue, clock: SkippingTime
+) -> None:
+    held = Held()
+    api.fail("patch", *[held] * 8)
+    with queue(window=10, maxHold="1h") as replica:
+        clock.until(lambda: replica.metric("queue_leader") == 1)
+        api.fail("lease", *[lost_request] * 1000)
+        clock.pass_s(7)
+        gate_pods(api, 10)
+        clock.until(lambda: api.counts["patch"] == 8)
+        # A patch gets no answer for 5 s at most; the Lease is lost 10 s after it was renewed.
+        clock.pass_s(4)
+        assert replica.metric("queue_leader") == 0
+        held.go_on.set()
+        clock.settle()
+        assert api.counts["patch"] == 8
+        assert replica.metric("queue_pods", state="ready") == 2
+
+
 def test_readiness_waits_for_the_pods_and_not_for_the_lease(
     api: ScriptedApi, queue: Queue, clock: SkippingTime
 ) -> None:
@@ -201,21 +221,9 @@ def test_a_patch_that_fails_twice_is_sent_again_until_the_pod_is_released(
     with queue() as replica:
         clock.pass_s(10)
         assert api.released_pods() == ["web"]
-        assert replica.metric("queue_releases_total", result="refused") is None
+        assert replica.metric("queue_releases_total", result="refused") == 2
     assert api.counts["patch"] == 3
-    assert min(api.pauses("patch")) >= (3 if fault is TOO_MANY else 0.2)
-
-
-def test_a_large_pod_whose_patch_gets_no_answer_is_not_patched_again(
-    api: ScriptedApi, queue: Queue, clock: SkippingTime
-) -> None:
-    """One patch of a pod with 14,000 tolerations may take 31 s of kube-apiserver's CPU."""
-    tolerations = [{"key": f"key-{number}", "operator": "Exists"} for number in range(14_000)]
-    api.put_gated_pod("large", [GATE], tolerations=tolerations)
-    api.fail("patch", *[lost_request] * 99)
-    with queue() as replica:
-        clock.until(lambda: replica.metric("queue_pods", state="set_aside") == 1)
-        assert patched(api) == ["large"]
+    assert min(api.pauses("patch")) >= (3 if fault is TOO_MANY else 1)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +268,9 @@ def test_a_pod_that_cannot_be_patched_is_set_aside_and_the_others_pass(
         assert clock.now_s - began_s <= 17
         clock.settle()
         assert replica.metric("queue_pods", state="set_aside") == 1
-        assert replica.metric("queue_releases_total", result="refused") == 1
+        # While the API does not answer, the first pod stays the first, for seven patches.
+        refused = 7 if fault is lost_request else 1
+        assert replica.metric("queue_releases_total", result="refused") == refused
         assert bind_released(api, clock, 5) == others
         clock.pass_s(60)
     (event,) = api.events
@@ -303,14 +313,12 @@ def test_other_namespaces_do_not_wait_while_a_refused_pod_is_tried_again(
     api.put_gated_pod("other", [GATE])
     api.pods["other"]["metadata"]["namespace"] = "neighbour"
     api.fail("patch", *[refuse_pod("first", refusing(500, "InternalError"))] * 3)
-    with queue(fairQueuing="ByNamespace", maxHold="1h") as replica:
+    with queue(fairQueuing="ByNamespace", maxHold="1h"):
         clock.settle()
         assert api.released_pods() == ["other"]
         api.bind_pod("other")
         clock.pass_s(10)
         assert api.released_pods() == ["first"]
-        # The first was never set aside.
-        assert replica.metric("queue_releases_total", result="refused") is None
 
 
 def test_the_members_of_a_pod_group_are_released_though_none_is_bound(
@@ -367,7 +375,7 @@ def test_a_patch_whose_answer_is_lost_is_no_second_release(
     api.fail("patch", lost)
     with queue():
         clock.pass_s(10)
-        assert patched(api) == [first, first]
+        assert patched(api) == [first]
         assert api.released_pods() == [first]
         assert api.pods[first]["metadata"]["generation"] == 2
         api.bind_pod(first)

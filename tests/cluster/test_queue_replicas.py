@@ -130,3 +130,65 @@ def test_a_stop_takes_seconds_while_a_plugin_hangs_and_releases_nothing_after_it
     assert patched(api) == []
     assert api.lease is not None
     assert api.lease["spec"]["holderIdentity"] == ""
+
+
+class Counts:
+    """A Filter plugin that reads pods."""
+
+    name = "Counts"
+    needs_pods = True
+
+    def filter(self, *_: object) -> None:
+        """Let every pod pass."""
+
+
+def test_the_leader_releases_pods_by_the_one_lease_and_the_one_watch_of_pods(
+    api: ScriptedApi, clock: SkippingTime, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POD_NAMESPACE", "default")
+    monkeypatch.setenv("POD_NAME", "first")
+    api.put_pod("first", "uid-first", node="n1", phase="Running")
+    api.put_node("n1")
+    for name in ("a", "b", "c"):
+        api.put_gated_pod(name, [GATE])
+    tree = queue_configuration(kubeconfig) | {"server": {"lease": {}}}
+    tree["profiles"][0]["plugins"]["filter"] = {"enabled": [{"name": "Counts"}]}
+    with running(tree, {"Counts": Counts}) as replica:
+        for name in ("a", "b"):
+            clock.until(lambda name=name: name in api.released_pods())
+            assert api.released_pods() == [name]
+            if name == "a":
+                api.bind_pod(name)
+        clock.until(lambda: replica.metric("leader") == 1)
+        assert replica.metric("queue_leader") == 1
+        assert sum("/pods?" in path for path in api.paths("list")) == 1
+        assert {path.split("/")[-1] for path in api.paths("lease")} == {"leases", "kubextend"}
+        # A replica that resigns begins nothing new.
+        replica.resign()
+        api.bind_pod("b")
+        clock.pass_s(5)
+        assert replica.metric("queue_leader") == 0
+    assert "c" not in patched(api)
+    assert api.lease is not None
+    assert api.lease["spec"]["holderIdentity"] == ""
+
+
+def test_an_idle_follower_costs_the_api_less_than_seven_requests_in_ten_seconds(
+    api: ScriptedApi, clock: SkippingTime, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POD_NAMESPACE", "default")
+    monkeypatch.setenv("POD_NAME", "second")
+    api.put_pod("second", "uid-second", node="n1", phase="Running")
+    api.put_node("n1")
+    tree = queue_configuration(kubeconfig) | {"server": {"lease": {}}}
+    tree["profiles"][0]["plugins"]["filter"] = {"enabled": [{"name": "Counts"}]}
+    api.lease = {"metadata": {"resourceVersion": "1"}, "spec": {"holderIdentity": "first"}}
+    with running(tree, {"Counts": Counts}) as replica:
+        clock.pass_s(10)
+        began = len(api.requests)
+        for _ in range(60):
+            api.change_lease(leaseDurationSeconds=15, renewTime=str(clock.now_s))
+            clock.pass_s(5)
+        assert replica.metric("leader") == 0
+        # The pauses of this time are 2 s, the longest; the mean of a Lease's is 1.75 s.
+        assert (len(api.requests) - began) / 300 * 2 / 1.75 <= 0.7

@@ -7,6 +7,7 @@ import pytest
 from tests.doors.kube_api import Follower, ScriptedApi, SkippingTime
 from tests.doors.scripted_requests import Fault, erring_event, garbled, lost_request, refusing
 
+ADDED = b'{"type":"ADDED","object":{"metadata":{"name":"one","resourceVersion":"7"}}}\n'
 TWO = {"kind": "Node", "metadata": {"name": "two", "resourceVersion": "101"}}
 
 
@@ -17,7 +18,8 @@ FORBIDDEN = refusing(403, "Forbidden")
 UNKNOWN = refusing(404, "NotFound")
 OVERLOADED = erring_event(503)
 GONE = refusing(410, "Expired")
-NO_VERSION = b'{"kind":"NodeList","metadata":{},"items":[]}'
+END = b'{"annotations":{"k8s.io/initial-events-end":"true"}}'
+NO_VERSION = b'{"type":"BOOKMARK","object":{"metadata":%b}}\n' % END
 
 
 @pytest.mark.parametrize(
@@ -31,7 +33,8 @@ NO_VERSION = b'{"kind":"NodeList","metadata":{},"items":[]}'
         pytest.param(
             [lost_request] * 5 + [FORBIDDEN] * 2, [0.5, 1, 2, 3, 3, 0.5, 1], id="away, starting up"
         ),
-        pytest.param([garbled(b"<html></html>")] * 2, [0.5, 1], id="not a list"),
+        pytest.param([garbled(b"<html></html>\n")] * 2, [0.5, 1], id="no events"),
+        pytest.param([garbled(ADDED)] * 2, [0.5, 1], id="a list that is not whole"),
         pytest.param([garbled(NO_VERSION)] * 2, [0.5, 1], id="a list without a version"),
     ],
 )
@@ -55,13 +58,13 @@ def test_an_api_that_fails_is_asked_ever_more_rarely_and_soon_enough_when_it_com
         pytest.param([FORBIDDEN] * 4, [0, 0.5, 1, 2, 4], 1, id="forbidden"),
         pytest.param([OVERLOADED, erring_event(403)] * 2, [0, 0.5, 1, 2, 4], 1, id="as events"),
         pytest.param([BUSY] * 4, [0, 5, 5, 5, 5], 1, id="Retry-After"),
-        # The API may be unable to go on from the version: after three errors, all is listed.
-        pytest.param([BROKEN] * 5, [0, 0.5, 1, 2, 0, 4, 0, 8, 0], 4, id="server errors"),
-        pytest.param([erring_event(500)] * 5, [0, 0.5, 1, 2, 0, 4, 0, 8, 0], 4, id="error events"),
+        # The API may be unable to go on from the version: each third error starts afresh.
+        pytest.param([BROKEN] * 6, [0, 0.5, 1, 2, 0, 4, 8, 16, 0], 3, id="server errors"),
+        pytest.param([erring_event(500)] * 6, [0, 0.5, 1, 2, 0, 4, 8, 16, 0], 3, id="error events"),
         pytest.param([UNKNOWN] * 3, [0, 0.5, 0, 1, 0, 2, 0], 4, id="not served"),
         pytest.param([GONE] * 4, [0, 0, 0, 0.5, 0, 1, 0, 2, 0], 5, id="gone"),
         pytest.param([erring_event(500, TWO)] * 4, [0, *[0.5] * 4], 1, id="after an event"),
-        pytest.param([garbled(b'{"type":"ADDED"\n')] * 2, [0, 0.5, 0, 0.5, 0], 3, id="half of one"),
+        pytest.param([garbled(b'{"type":"ADDED"\n')] * 2, [0, 0.5, 0, 1, 0], 3, id="half of one"),
         pytest.param([garbled(b"[]\n")], [0, 0.5, 0], 2, id="no event"),
     ],
 )

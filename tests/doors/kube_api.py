@@ -38,7 +38,7 @@ from tests.doors.scripted_requests import (
     status_of,
 )
 
-from kubextend import app, config
+from kubextend import app, cluster, config
 from kubextend.cluster import (
     Activator,
     Binder,
@@ -191,8 +191,8 @@ class Follower:
         return age_s
 
     def count(self, what: str) -> int:
-        """Return the number of lists, watches, events or failures that is on ``/metrics``."""
-        return int(getattr(self._reflector.stats, what))
+        """Return the number of events or failures that is on ``/metrics``."""
+        return int(getattr(self._reflector, what))
 
     def names(self) -> list[str]:
         store = self._reflector.store
@@ -270,14 +270,13 @@ class Outbox:
     """What kubextend writes about pods without waiting: wake-ups, marks, Events."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        api = connect(str(kubeconfig))
-        self._activator = Activator(api)
-        self._marker = WaitingPodMarker(api)
-        self._events = EventRecorder(api)
+        self._outbox = cluster.Outbox(connect(str(kubeconfig)))
+        self._activator = Activator(self._outbox)
+        self._marker = WaitingPodMarker(self._outbox)
+        self._events = EventRecorder(self._outbox)
 
     def stop(self) -> None:
-        for each in (self._activator, self._marker, self._events):
-            each.stop()
+        self._outbox.stop()
 
     def wake(self, *pods: Pod) -> None:
         """Ask kube-scheduler to try pods again."""
@@ -330,9 +329,9 @@ class Candidate:
         self._election = Election(
             connect(str(file)),
             LeaseName("kubextend-system", "kubextend"),
-            lambda: self.told.append(self.leads),
             identity=name,
         )
+        self._election.tell(lambda: self.told.append(self.leads))
 
     def start(self) -> None:
         self._election.start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubextend.cluster import object_store
+from kubextend.cluster import objects
 from kubextend.framework.informer import (
     MAX_OBJECT_BYTES,
     Informer,
@@ -13,13 +13,13 @@ from kubextend.framework.informer import (
 
 __all__ = ["MAX_OBJECT_BYTES", "KubeObject", "Objects", "kept", "path_of", "unwatched"]
 
-Objects = object_store.ObjectStore
+Objects = objects.ObjectStore
 
 
 def kept() -> Objects:
     """Return what an informer keeps of the resource ``claims``: nothing yet."""
     # Another test may have had the one line of this second.
-    object_store.large.filters.clear()
+    objects.large.filters.clear()
     return Objects("claims")
 
 

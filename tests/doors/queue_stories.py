@@ -9,12 +9,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.doors import core_objects, kube_api
+from tests.doors import kube_api
 from tests.doors.still_time import Clock
 
-from kubextend import core
 from kubextend.plugins import QOSSort
-from kubextend.queue import FairQueuing, Order, PreEnqueue, SchedulingQueue, Settings, Strategy
+from kubextend.scheduling_queue import (
+    Order,
+    PreEnqueue,
+    SchedulingQueue,
+    Settings,
+    Strategy,
+)
 from kubextend.testing import pod_manifest
 from kubextend.testing.objects import pod_of
 
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
+    from kubextend import core
     from kubextend.errors import PluginError
 
 __all__ = [
@@ -66,7 +72,6 @@ def pod(  # noqa: PLR0913 - what the queue looks at
     namespace: str = "default",
     labels: Mapping[str, str] | None = None,
     group: str = "",
-    large: bool = False,
 ) -> core.Pod:
     """Return a pod as the API shows it; the same name always gives the same UID.
 
@@ -74,7 +79,6 @@ def pod(  # noqa: PLR0913 - what the queue looks at
         second: the second of the pod's creation.
         reason: the reason of the condition PodScheduled; empty: the pod has no such condition.
         generation: metadata.generation; None: 1 with a gate, 2 without one.
-        large: whether the pod is so large that it is kept without some of its parts.
     """
     gates = list(gates)
     spec: dict[str, Any] = {"schedulingGates": [{"name": gate} for gate in gates]}
@@ -89,7 +93,6 @@ def pod(  # noqa: PLR0913 - what the queue looks at
         namespace=namespace,
         node_name=node,
         labels=labels,
-        annotations={"a": "x" * 1000} if large else None,
         **spec,
     )
     if generation is None:
@@ -101,15 +104,7 @@ def pod(  # noqa: PLR0913 - what the queue looks at
     if reason:
         condition = {"type": "PodScheduled", "status": "False", "reason": reason}
         manifest["status"]["conditions"] = [condition]
-    return _truncated(manifest) if large else pod_of(manifest)
-
-
-def _truncated(manifest: Mapping[str, Any]) -> core.Pod:
-    store = core.PodStore(max_pod_bytes=100)
-    store.replace(core_objects.listed([dict(manifest)]))
-    (made,) = store.pods()
-    assert made.truncated
-    return made
+    return pod_of(manifest)
 
 
 def released(name: str, reason: str = "SchedulingGated", **fields: Any) -> core.Pod:
@@ -161,10 +156,9 @@ class Queue:
     def __post_init__(self) -> None:
         fail = self.failures.append
         self._asked = PreEnqueue({OURS: self.pre_enqueue}, {OURS: self.ignored}, fail)
-        fair = FairQueuing.BY_NAMESPACE if self.by_namespace else FairQueuing.NONE
         self._queue = SchedulingQueue(
             Settings(
-                *(GATE, {OURS}, self.strategy, self.window, MAX_HOLD_S, fair),
+                *(GATE, {OURS}, self.strategy, self.window, MAX_HOLD_S, self.by_namespace),
                 self.most_unschedulable,
             ),
             Order(self.plugin, fail),
@@ -221,13 +215,11 @@ class Queue:
         for name in names:
             self._queue.released(f"uid-{name}")
 
-    def refused(self, name: str, why: str = "no") -> None:
-        """Tell the queue that the API does not remove a pod's gate."""
-        self._queue.refused(f"uid-{name}", why)
-
-    def refused_once(self, name: str) -> None:
-        """Tell the queue that the first patch of a pod failed, and is tried again."""
-        self._queue.refused_once(f"uid-{name}")
+    def refused(
+        self, name: str, why: str = "no", retry_after_s: float = 0.0, *, api_fails: bool = False
+    ) -> None:
+        """Tell the queue that the API does not remove a pod's gate, or answers nobody."""
+        self._queue.refused(f"uid-{name}", why, retry_after_s, api_fails=api_fails)
 
     def unsent(self, name: str) -> None:
         """Tell the queue that a patch was not sent, as this replica does not lead."""

@@ -96,7 +96,8 @@ class Request(BaseHTTPRequestHandler):
 
     def _kind(self, method: str) -> str:
         if self.parts[-1] in _SINGULAR:
-            return "watch" if self.query.get("watch") else "list"
+            is_list = "sendInitialEvents" in self.query or not self.query.get("watch")
+            return "list" if is_list else "watch"
         if "leases" in self.parts:
             return "lease"
         if self.parts[-1] == "events":
@@ -128,18 +129,31 @@ class Request(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
 
     def answer_list(self) -> None:
+        """Send all objects: as a list, or as the initial events of a watch."""
         api = self.server_api
         with api.changed:
-            listed = api.listed(self.parts[-1], self.query.get("fieldSelector", ""))
+            items = api.listed(self.parts[-1], self.query.get("fieldSelector", ""))
             version = api.version
-            start = int(self.query.get("continue", "0"))
-            limit = int(self.query.get("limit", "0")) or len(listed)
-            items = listed[start : start + limit]
+        if "watch" in self.query:
+            self._send_initial_events(items, version)
+            return
         metadata = {"resourceVersion": str(version)}
-        if (left := len(listed) - start - limit) > 0:
-            metadata |= {"continue": str(start + limit), "remainingItemCount": str(left)}
         kind = f"{self._singular}List"
         self.send(200, {"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": items})
+
+    def _send_initial_events(self, items: list[Object], version: int) -> None:
+        """Send objects as kube-apiserver does, and wait until the client ends the watch."""
+        asked = self.query.get("resourceVersionMatch"), self.query.get("allowWatchBookmarks")
+        if asked != ("NotOlderThan", "true") or "resourceVersion" in self.query:
+            self.refuse(422, "Invalid", "sendInitialEvents needs resourceVersionMatch")
+            return
+        self.open_watch()
+        for each in items:
+            self.event("ADDED", each)
+        self.mark(version, is_end_of_list=True)
+        with suppress(OSError):
+            self.rfile.read(1)
+        self.close_connection = True
 
     @property
     def _singular(self) -> str:
@@ -172,9 +186,11 @@ class Request(BaseHTTPRequestHandler):
             self.mark(version)
         self.end_watch()
 
-    def mark(self, version: int) -> None:
+    def mark(self, version: int, *, is_end_of_list: bool = False) -> None:
         """Send a bookmark, as kube-apiserver does before the end of a watch."""
-        metadata = {"resourceVersion": str(version)}
+        metadata: Object = {"resourceVersion": str(version)}
+        if is_end_of_list:
+            metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
         self.event("BOOKMARK", {"kind": self._singular, "apiVersion": "v1", "metadata": metadata})
 
     def open_watch(self) -> None:

@@ -64,7 +64,8 @@ def test_a_plugin_that_fails_at_the_start_delays_pods_until_it_works(
     until(lambda: stack.attempts("error") > failed, "kube-scheduler gets an Error")
     said = stack.client.get("/readyz?verbose").text
     assert "user e2e of context e2e in kubeconfig" in said
-    assert f"exec plugin {plugin.command} ended with status 1: the identity provider is" in said
+    failed_with = "exec: process returned 1. the identity provider is down"
+    assert f"exec plugin {plugin.command}: {failed_with}" in said
     assert_helpful(said, *(workload.notes(name) for name in names))
     plugin.gives(TOKEN, lasts_s=10)
     workload.until_placed(names, SOON_S)

@@ -11,7 +11,6 @@ from .stack import NewStack, Stack, run_kubextend
 from .versions import needs
 from .workload import Workload
 
-pytestmark = needs("ResourceClaim")
 NAMESPACE = "missing-objects"
 ROOT = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}"
 CLAIMS, TEMPLATES = f"{ROOT}/resourceclaims", f"{ROOT}/resourceclaimtemplates"

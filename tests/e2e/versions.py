@@ -19,8 +19,6 @@ SERVED_SINCE = {
     "MutatingAdmissionPolicyBinding": "1.36",
     # As v1beta1, where a feature gate is on; 1.36 had the kind as v1alpha2 only.
     "PodGroup": "1.37",
-    # As resource.k8s.io/v1.
-    "ResourceClaim": "1.34",
 }
 
 

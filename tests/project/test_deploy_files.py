@@ -261,6 +261,28 @@ def test_every_way_brings_the_one_policy_and_the_right_by_which_it_limits(place:
     assert bound == everybody != set()
 
 
+@pytest.mark.parametrize("place", PLACES)
+def test_under_overload_leases_have_the_level_of_leader_elections_and_the_rest_a_high_one(
+    place: str,
+) -> None:
+    text = (DEPLOY / place / "flow-schemas.yaml").read_text()
+    assert text == (DEPLOY / "service/flow-schemas.yaml").read_text()
+    (kustomization,) = documents(DEPLOY / place / "kustomization.yaml")
+    assert "flow-schemas.yaml" in kustomization["resources"]
+    leases, rest = (schema["spec"] for schema in documents(DEPLOY / place / "flow-schemas.yaml"))
+    levels = [spec["priorityLevelConfiguration"]["name"] for spec in (leases, rest)]
+    assert levels == ["leader-election", "workload-high"]
+    # Before the schema of all service accounts, whose precedence is 9000.
+    assert leases["matchingPrecedence"] < rest["matchingPrecedence"] < 9000
+    (named,) = (rule["resourceRules"] for rule in leases["rules"])
+    assert named[0]["resources"] == ["leases"]
+    bindings = [each for path in DEPLOY.rglob("rbac*.yaml") for each in documents(path)]
+    for spec in (leases, rest):
+        (rule,) = spec["rules"]
+        subjects = {(of["kind"], list(of.values())[1]["name"]) for of in rule["subjects"]}
+        assert subjects == accounts([each for each in bindings if "subjects" in each])
+
+
 def test_the_image_and_the_manifests_agree_on_user_paths_and_version() -> None:
     image = (DEPLOY / "Dockerfile").read_text()
     manifests = "\n".join(path.read_text() for path in sorted(DEPLOY.rglob("*.yaml")))

@@ -12,12 +12,12 @@ SHIFTS = "import pytest\nwith pytest.MonkeyPatch.context() as m:\n    "
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("import kubextend.cluster.write_queue", "imports kubextend.cluster.write_queue"),
-        ("from kubextend.cluster import write_queue", "imports write_queue of kubextend.cluster"),
-        (f"{CLUSTER}cluster.write_queue.TokenBucket", "reads write_queue of kubextend.cluster"),
+        ("import kubextend.cluster.outbox", "imports kubextend.cluster.outbox"),
+        ("from kubextend.cluster import outbox", "imports outbox of kubextend.cluster"),
+        (f"{CLUSTER}cluster.outbox.TokenBucket", "reads outbox of kubextend.cluster"),
         (
-            "import kubextend.cluster as c\nc.write_queue.TokenBucket",
-            "reads write_queue of kubextend.cluster",
+            "import kubextend.cluster as c\nc.outbox.TokenBucket",
+            "reads outbox of kubextend.cluster",
         ),
         ("import_module('kubextend.app.inner')", "imports kubextend.app.inner"),
         ("importlib.import_module(f'kubextend.{name}')", "imports kubextend."),

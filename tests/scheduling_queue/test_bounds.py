@@ -21,8 +21,6 @@ from kubextend.plugins import PrioritySort
 PATCH_S, REJECTION_S = 0.02, 0.01
 # kube-scheduler's own backoff.
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 1.0, 10.0
-# For how long a patch that is refused is tried again.
-REFUSED_S = 5.0
 # The seconds after the attempt until a volume is made and the pod is bound.
 VOLUME_S = 2.0
 TENANT, OTHER_TENANT, NEIGHBOUR = "tenant", "other-tenant", "neighbour"
@@ -156,11 +154,10 @@ class Simulation:
         for name in self._queue.due():
             made = self._made[name]
             is_refused = made.outcome is Outcome.UNPATCHABLE
-            self._after(PATCH_S, partial(self._refuse if is_refused else self._ungate, made))
-
-    def _refuse(self, made: Made) -> None:
-        self._queue.refused_once(made.name)
-        self._after(REFUSED_S, lambda: self._queue.refused(made.name))
+            answer = (
+                partial(self._queue.refused, name) if is_refused else partial(self._ungate, made)
+            )
+            self._after(PATCH_S, answer)
 
     def _ungate(self, made: Made) -> None:
         self._queue.patched(made.name)

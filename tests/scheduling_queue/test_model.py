@@ -85,10 +85,8 @@ class Fact:
 class Place:
     """A place in the window, which is given up at ``until_s`` at the latest."""
 
-    entered_s: float
     until_s: float
     is_released: bool = False
-    is_tried: bool = False
 
 
 def held_by_label(made: core.Pod) -> Status | None:
@@ -109,18 +107,6 @@ class QueueMachine(RuleBasedStateMachine):
         self.facts: dict[str, Fact] = {}
         self.places: dict[str, Place] = {}
         self.arrivals = 0
-        self.futile_s: list[float] = []
-
-    def hold_s(self) -> float:
-        """Half as long for each futile hold, none of them long after the one before it."""
-        times = 0
-        for later_s, earlier_s in zip(
-            [self.clock(), *reversed(self.futile_s)], reversed(self.futile_s), strict=False
-        ):
-            if later_s - earlier_s > 10 * MAX_HOLD_S:
-                break
-            times += 1
-        return max(MAX_HOLD_S / 2**times, 1.0)
 
     def those_of(self, unit: str) -> list[Fact]:
         """The pods that have a place together."""
@@ -133,8 +119,7 @@ class QueueMachine(RuleBasedStateMachine):
     def enter(self, fact: Fact, *, is_released: bool) -> None:
         place = self.places.get(fact.unit)
         if place is None or (is_released and not place.is_released):
-            now_s = self.clock()
-            self.places[fact.unit] = Place(now_s, now_s + MAX_HOLD_S, is_released)
+            self.places[fact.unit] = Place(self.clock() + MAX_HOLD_S, is_released)
         fact.releasing, fact.waited_for = not is_released, is_released
 
     def leave(self, fact: Fact) -> None:
@@ -147,8 +132,6 @@ class QueueMachine(RuleBasedStateMachine):
         for unit, place in list(self.places.items()):
             if now_s < place.until_s:
                 continue
-            if place.is_tried:
-                self.futile_s.append(now_s)
             for fact in self.those_of(unit):
                 if fact.releasing:
                     self.set_aside(fact)
@@ -173,15 +156,10 @@ class QueueMachine(RuleBasedStateMachine):
         self.judge(fact)
 
     def judge(self, fact: Fact) -> None:
-        """The window waits less for a pod that kube-scheduler has tried, or not at all."""
-        if fact.verdict == "SchedulingGated" or not fact.waited_for:
-            return
-        if self.strategy is Strategy.BEST_EFFORT_FIFO:
+        """With BestEffortFIFO the window does not wait for a pod that kube-scheduler has tried."""
+        is_tried = fact.verdict != "SchedulingGated"
+        if is_tried and fact.waited_for and self.strategy is Strategy.BEST_EFFORT_FIFO:
             self.leave(fact)
-        else:
-            place = self.places[fact.unit]
-            place.is_tried = True
-            place.until_s = min(place.until_s, place.entered_s + self.hold_s())
 
     def next(self) -> Fact | None:
         """The first that may take a free place, or else one that follows its group."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.doors.queue_stories import Queue, Strategy, pod, released
+from tests.doors.queue_stories import Clock, Queue, Strategy, pod, released
 
 STRICT = Strategy.STRICT_FIFO
 BEST_EFFORT = Strategy.BEST_EFFORT_FIFO
@@ -112,9 +112,8 @@ def test_the_watch_may_be_ahead_of_the_answer_to_the_patch() -> None:
         (BEST_EFFORT, "SchedulingGated", 2, True),
         (STRICT, "Unschedulable", 2, True),
         (BEST_EFFORT, "Unschedulable", 2, False),
-        # A kube-apiserver before 1.33 counts no generations: such a pod may never have had a gate.
-        (STRICT, "SchedulerError", 0, False),
-        (STRICT, "SchedulingGated", 0, True),
+        # Nobody ever changed the pod: it never had a gate.
+        (STRICT, "SchedulerError", 1, False),
         (STRICT, "", 2, False),
     ],
 )
@@ -179,50 +178,63 @@ def test_a_replica_that_does_not_lead_waits_for_no_pod_longer_than_the_leader(
     assert follower.counts()["released"] == 0
 
 
-@BOTH
-def test_no_other_pod_waits_while_the_gate_of_a_large_pod_is_removed(strategy: Strategy) -> None:
-    queue = Queue(strategy)
-    queue.show(pod("huge", large=True), pod("a", second=1), pod("b", second=2))
-    assert queue.due() == ["huge", "a"]
-    assert queue.why("b") == "waits for default/a"
-    queue.patched("a")
-    queue.gone("a")
-    assert queue.release() == ["b"]
-    queue.gone("b")
-    # Once its gate is gone, the queue waits for it.
-    queue.patched("huge")
-    queue.show(pod("c", second=3))
-    assert queue.due() == []
-    queue.gone("huge")
-    assert queue.due() == ["c"]
+def test_after_a_fault_of_the_api_no_pod_is_released_and_then_the_same_one_first() -> None:
+    queue = queue_of_three()
+    pauses = []
+    for _ in range(7):
+        assert queue.due() == ["a"]
+        queue.refused("a", "no answer", api_fails=True)
+        assert queue.why("a") == "no answer"
+        assert queue.due() == []
+        pauses.append(queue.next_look_s())
+        queue.clock.pass_s(pauses[-1] or 0)
+    # A pod that the API alone does not answer for holds up the others for seconds.
+    assert pauses == [1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
+    assert queue.drain() == ["b", "c"]
+    assert queue.next_look_s() == 62.0
 
 
-@pytest.mark.parametrize(
-    ("reasons", "holds"),
-    [
-        # Each futile hold halves the next one of the namespace, down to a second.
-        (["Unschedulable"] * 9, [60, 30, 15, 7.5, 3.75, 1.875, 1, 1, 1]),
-        # kube-scheduler is down: it says nothing of the pods.
-        ([""] * 3, [60, 60, 60]),
-    ],
-)
-def test_futile_holds_become_shorter(reasons: list[str], holds: list[float]) -> None:
-    queue = Queue(STRICT)
-    names = [f"p{number}" for number in range(len(reasons))]
-    queue.show(*(pod(name, second=number) for number, name in enumerate(names)))
-    found = []
-    for name, reason in zip(names, reasons, strict=True):
-        assert queue.release() == [name]
-        if reason:
-            queue.show(released(name, reason))
-        found.append(queue.next_look_s() or 0)
-        queue.clock.pass_s(found[-1])
-    assert found == holds
-    queue.show(pod("other", namespace="elsewhere"))
-    assert queue.release() == ["other"]
-    assert queue.next_look_s() == 60
-    queue.gone("other")
-    queue.clock.pass_s(601)
-    queue.show(pod("later"))
-    assert queue.release() == ["later"]
-    assert queue.next_look_s() == 60
+class MovingClock(Clock):
+    """A clock that moves on by half a second whenever the queue looks at it."""
+
+    def __call__(self) -> float:
+        self.now_s += 0.5
+        return self.now_s
+
+
+def test_the_same_pod_is_first_though_time_passes_while_the_queue_looks() -> None:
+    queue = queue_of_three(clock=MovingClock())
+    assert queue.due() == ["a"]
+    queue.refused("a", "no answer", api_fails=True)
+    due: list[str] = []
+    while not due:
+        due = queue.due()
+    assert due == ["a"]
+
+
+def test_the_api_says_how_long_no_pod_is_released_but_half_a_minute_at_most() -> None:
+    queue = queue_of_three()
+    for asked_s, pause_s in ((7.0, 7.0), (1e9, 30.0)):
+        assert queue.due() == ["a"]
+        queue.refused("a", "too many", asked_s, api_fails=True)
+        queue.clock.pass_s(pause_s - 0.1)
+        assert queue.due() == []
+        queue.clock.pass_s(0.1)
+
+
+def test_an_api_that_has_just_started_and_refuses_what_it_allows_later_changes_no_order() -> None:
+    queue = queue_of_three()
+    assert queue.due() == ["a"]
+    queue.refused("a", "no answer", api_fails=True)
+    queue.clock.pass_s(1.0)
+    for pause_s in (2.0, 2.0):
+        assert queue.due() == ["a"]
+        queue.refused("a", "forbidden")
+        assert queue.next_look_s() == pause_s
+        queue.clock.pass_s(pause_s)
+    assert queue.drain() == ["a", "b", "c"]
+    queue.show(pod("d"), pod("e", second=1))
+    queue.clock.pass_s(10.0)
+    assert queue.due() == ["d"]
+    queue.refused("d", "forbidden")
+    assert queue.due() == ["e"]

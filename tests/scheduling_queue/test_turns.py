@@ -4,8 +4,17 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from tests.doors.queue_stories import NEXT_NAMESPACE_S, Queue, Strategy, of_namespace, pod, released
+from tests.doors.queue_stories import (
+    NEXT_NAMESPACE_S,
+    PreEnqueuePlugin,
+    Queue,
+    Strategy,
+    of_namespace,
+    pod,
+    released,
+)
 
+from kubextend import Status
 from kubextend.plugins import PrioritySort
 
 BOTH = pytest.mark.parametrize("strategy", Strategy)
@@ -100,8 +109,32 @@ def test_a_pod_that_is_not_tried_for_an_eighth_of_a_second_delays_its_own_namesp
     queue.clock.pass_s(NEXT_NAMESPACE_S)
     assert queue.due() == []
     assert (queue.why("a1"), queue.why("b1")) == ("waits for a/a0", "waits for b/b0")
-    queue.gone("a0")
+    # The next round begins when kube-scheduler has tried the pods of this one.
+    queue.gone("a0", "b0")
+    assert queue.due() == []
+    assert queue.why("a1") == "waits for c/c0"
+    queue.gone("c0")
     assert queue.release() == ["a1"]
+
+
+def test_a_round_ends_a_second_and_a_half_after_the_last_attempt() -> None:
+    queue = turns()
+    queue.show(*of_namespace("a", 2))
+    assert queue.release() == ["a0"]
+    queue.clock.pass_s(NEXT_NAMESPACE_S)
+    queue.show(*of_namespace("b", 3))
+    assert queue.release() == ["b0"]
+    queue.clock.pass_s(1.0)
+    # kube-scheduler does not try the pod of a.
+    queue.gone("b0")
+    assert (queue.due(), queue.next_look_s()) == ([], 1.5)
+    assert queue.why("b1") == "waits for a/a0"
+    queue.clock.pass_s(1.5)
+    assert queue.release() == ["b1"]
+    queue.gone("b1")
+    # Nobody waits for that pod again, but its own namespace.
+    assert queue.release() == ["b2"]
+    assert queue.why("a1") == "waits for a/a0"
 
 
 def test_a_patch_that_is_under_way_is_waited_for() -> None:
@@ -225,17 +258,41 @@ def test_a_gang_of_more_than_a_hundred_gets_all_its_pods_while_permit_holds_them
         queue.permit_holds(name)
 
 
-def test_while_a_refused_pod_is_tried_again_the_other_namespaces_go_on() -> None:
+def test_a_namespace_that_comes_has_the_next_turn_of_the_round() -> None:
+    queue = turns()
+    queue.show(*of_namespace("a", 2), *of_namespace("b", 2), *of_namespace("c", 2))
+    (first,) = queue.release()
+    queue.show(*of_namespace("d", 2))
+    queue.gone(first)
+    assert queue.release() == ["d0"]
+    queue.gone("d0")
+    rest = {"a0", "b0", "c0"} - {first}
+    # One turn a round: the newcomer's second pod comes after the others.
+    assert {*queue.drain()[:2]} == rest
+
+
+def test_a_namespace_whose_pods_are_held_back_lets_the_others_of_the_round_go_first() -> None:
+    asked: list[str] = []
+
+    def rejects(held: Any) -> Status | None:
+        asked.append(held.name)
+        return Status.pending("not yet") if held.namespace == "a" else None
+
+    queue = turns(pre_enqueue=(PreEnqueuePlugin(rejects),))
+    queue.show(*of_namespace("b", 1), *of_namespace("a", 30))
+    assert queue.due() == ["b0"]
+    assert asked == ["a0", "b0"]
+
+
+def test_no_pod_waits_while_a_refused_pod_of_its_namespace_is_set_aside() -> None:
     queue = turns()
     queue.show(*of_namespace("a", 3))
     assert queue.due() == ["a0"]
-    queue.show(*of_namespace("b", 2))
-    queue.refused_once("a0")
-    # Whether the API refuses every patch is not known yet: the order within a namespace holds.
-    assert queue.drain() == ["b0", "b1"]
-    assert queue.why("a1") == "waits for a/a0"
     queue.refused("a0")
-    assert queue.release() == ["a1"]
+    queue.show(*of_namespace("b", 2))
+    assert sorted(queue.drain()) == ["a1", "a2", "b0", "b1"]
+    queue.clock.pass_s(1.0)
+    assert queue.due() == ["a0"]
 
 
 @BOTH
@@ -297,6 +354,21 @@ def test_namespaces_whose_pods_are_gone_take_no_memory() -> None:
         held_bytes.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
     assert held_bytes[3] - held_bytes[1] < 100_000
+
+
+@pytest.mark.slow
+def test_pods_that_change_without_end_take_no_memory() -> None:
+    queue = turns()
+    versions = [pod("a0", namespace="a", labels={"x": f"{number}"}) for number in range(9)]
+    members = [pod(f"g{number}", namespace="g", group="g") for number in range(9)]
+    held_bytes = []
+    tracemalloc.start()
+    for _ in range(4):
+        for _ in range(300):
+            queue.show(*versions, *members)
+        held_bytes.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    assert held_bytes[3] - held_bytes[0] < 20_000
 
 
 class Counting(PrioritySort):

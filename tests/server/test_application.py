@@ -61,7 +61,7 @@ async def test_with_the_api_down_an_extender_is_alive_and_decides_nothing_by_nam
     # An age of 0 would say that what never was there is fresh.
     assert 'kubextend_reflector_age_seconds{resource="nodes"}' not in text
     for thread in set(threading.enumerate()) - before:
-        if thread.name.startswith(("kubextend-nodes", "kubextend-pods", "kubextend-events")):
+        if thread.name.startswith(("kubextend-nodes", "kubextend-pods", "kubextend-outbox")):
             thread.join(PATIENT_S)
             assert not thread.is_alive()
 

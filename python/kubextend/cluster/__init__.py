@@ -10,31 +10,34 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kubextend.cluster.activator import Activator
 from kubextend.cluster.api_call import NAME, RefusedError, UnreachableError
-from kubextend.cluster.api_questions import (
+from kubextend.cluster.binder import Binder
+from kubextend.cluster.conditions import Activator, WaitingPodMarker
+from kubextend.cluster.election import Election, LeaseName, lease_holder
+from kubextend.cluster.events import EventRecorder
+from kubextend.cluster.informers import Informers
+from kubextend.cluster.leader import Leader, PodName
+from kubextend.cluster.nodes import follow_nodes
+from kubextend.cluster.outbox import Outbox
+from kubextend.cluster.pod_story import awaited, pod_events, read_manifest
+from kubextend.cluster.pods import (
+    PodReader,
+    follow_pending_pods,
+    follow_pods,
+    list_pending_pods,
+    list_pods,
+)
+from kubextend.cluster.port_forward import port_of_pod, ready_pods
+from kubextend.cluster.questions import (
     Right,
     api_time,
+    list_admission,
     list_node_names,
     missing_rights,
     server_version,
 )
-from kubextend.cluster.binder import Binder
-from kubextend.cluster.election import Election, LeaseName, lease_holder
-from kubextend.cluster.event_recorder import EventRecorder, list_set_aside
-from kubextend.cluster.installed_policies import list_admission
-from kubextend.cluster.leader import Leader, PodName
-from kubextend.cluster.node_reflector import follow_nodes
-from kubextend.cluster.pending_pod_reflector import follow_pending_pods
-from kubextend.cluster.plugin_informers import Informers
-from kubextend.cluster.pod_lists import list_pending_pods, list_pods
-from kubextend.cluster.pod_reader import PodReader
-from kubextend.cluster.pod_reflector import follow_pods
-from kubextend.cluster.pod_story import awaited, pod_events, read_manifest
-from kubextend.cluster.port_forward import port_of_pod, ready_pods
-from kubextend.cluster.reflector import Reflector
-from kubextend.cluster.ungater import Fate, Ungater, ungate
-from kubextend.cluster.waiting_pod_marker import WaitingPodMarker
+from kubextend.cluster.ungater import Fate, Ungater, Ungating, ungate
+from kubextend.cluster.watch import Reflector
 from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -51,12 +54,14 @@ __all__ = [
     "Informers",
     "Leader",
     "LeaseName",
+    "Outbox",
     "PodName",
     "PodReader",
     "Reflector",
     "RefusedError",
     "Right",
     "Ungater",
+    "Ungating",
     "UnreachableError",
     "WaitingPodMarker",
     "api_time",
@@ -71,7 +76,6 @@ __all__ = [
     "list_node_names",
     "list_pending_pods",
     "list_pods",
-    "list_set_aside",
     "missing_rights",
     "own_namespace",
     "own_pod",

@@ -23,6 +23,8 @@ GONE = 410
 INVALID = 422
 TOO_MANY_REQUESTS = 429
 SERVER_ERROR = 500
+GATEWAY = frozenset({502, 503, 504})
+"""Statuses of what stands before the API, which may have nothing behind it for a moment."""
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 """A pattern that matches every valid name of a Kubernetes object, and no text with ``/`` or ``?``:
@@ -46,6 +48,21 @@ METADATA_LIST = ONLY_METADATA.replace("Metadata;", "MetadataList;")
 def is_addressable(pod: Pod) -> bool:
     """Return whether a URL can address the pod: it has a UID, and a valid namespace and name."""
     return bool(pod.uid and NAME.fullmatch(pod.namespace) and NAME.fullmatch(pod.name))
+
+
+def check_names(doing: str, **names: str) -> None:
+    """Check that names of objects can be part of a URL.
+
+    Args:
+        doing: what cannot be done with other names, for the message.
+        names: the kind of each object -> its name.
+
+    Raises: ClusterError: a name is none.
+    """
+    for kind, name in names.items():
+        if not NAME.fullmatch(name):
+            message = f"cannot {doing}: {name!r} is no name of a {kind}"
+            raise ClusterError(message)
 
 
 def parsed_object(call: Call, body: bytes) -> dict[str, Any]:
@@ -74,8 +91,6 @@ class Call:
         body: a JSON object to send; None means no body.
         content_type: the content type of the request's body.
         accept: the content types that the response may have.
-        most_bytes: the most bytes of the response's body; a longer body is an error, and is not
-            read to its end. None means no limit.
         right: the right that the caller needs, such as ``get on pods``, for error messages.
     """
 
@@ -86,7 +101,6 @@ class Call:
     body: Mapping[str, object] | None = None
     content_type: str = "application/json"
     accept: str = "application/json"
-    most_bytes: int | None = None
     right: str = ""
 
     def __str__(self) -> str:
@@ -105,13 +119,6 @@ class NoCredentialsError(UnreachableError):
 
     def __init__(self, why: str) -> None:
         ClusterError.__init__(self, why)
-
-
-class TooLongError(ClusterError):
-    """The body of a response of the Kubernetes API is longer than the call's ``most_bytes``."""
-
-    def __init__(self, call: Call, most_bytes: int) -> None:
-        super().__init__(f"{call}: the answer is longer than {most_bytes} bytes")
 
 
 class RefusedError(ClusterError):

@@ -8,16 +8,17 @@ whether the pod is bound, the ``Binder`` reads the pod. Any number of threads ma
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kubextend.cluster.api_call import (
     CONFLICT,
-    NAME,
     NOT_FOUND,
     SERVER_ERROR,
     Call,
     RefusedError,
     UnreachableError,
+    check_names,
     parsed_object,
 )
 from kubextend.errors import ClusterError
@@ -40,23 +41,10 @@ class Binder:
 
     Args:
         cluster: the connection to the Kubernetes API.
-        timeout_s: the most seconds for one call of ``bind``, with all its attempts.
-        clock: returns the present time in monotonic seconds.
-        sleep: waits for the given seconds between attempts.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        *,
-        timeout_s: float = TIMEOUT_S,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], object] = time.sleep,
-    ) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._timeout_s = timeout_s
-        self._clock = clock
-        self._sleep = sleep
 
     def bind(  # noqa: PLR0913  all but four by name
         self,
@@ -78,8 +66,7 @@ class Binder:
             name: name of the pod.
             uid: UID of the pod; another pod of the same name is never bound.
             node: name of the node.
-            timeout_s: the most seconds for this call, if less than the ``timeout_s`` given to the
-                constructor; None means the constructor's.
+            timeout_s: the most seconds for this call with all its attempts, if less than 20.
             annotations: what the Binding adds to the pod's annotations, in the same step.
             why_not: called right before each attempt; returns why the pod must not be bound to the
                 node, or "" if it may be.
@@ -89,78 +76,78 @@ class Binder:
                 says why.
         """
         binding = _Binding(self._cluster, namespace, name, uid, node, annotations)
-        limit_s = self._timeout_s if timeout_s is None else min(timeout_s, self._timeout_s)
-        self._post(binding, self._clock() + limit_s, why_not)
-
-    def _post(self, binding: _Binding, deadline: float, why_not: Callable[[], str]) -> None:
-        """Post a Binding, and repeat until the pod is bound or cannot be bound, or time is up.
-
-        Args:
-            binding: the Binding.
-            deadline: the time from which on no attempt begins.
-            why_not: called right before each attempt; returns why the pod must not be bound to the
-                node, or "" if it may be.
-
-        Raises: ClusterError: the pod is not bound, or the result was not known in time.
-        """
-        pause_s = FIRST_PAUSE_S
-        in_time = f"the API took no binding for pod {binding.pod} in time"
-        while True:
-            if why := why_not():
-                raise ClusterError(why)
-            # The process may have been paused since the last look at the clock.
-            if (left_s := deadline - self._clock()) <= 0:
-                raise ClusterError(in_time)
-            try:
-                if binding.settled(left_s):
-                    return
-                wait_s, failure = pause_s, in_time
-            except (RefusedError, UnreachableError) as error:
-                wait_s = _wait_s(error, pause_s)
-                failure = f"cannot bind pod {binding.pod} to {binding.node}: {error}"
-                if self._clock() + wait_s >= deadline:
-                    raise ClusterError(failure, error.status) from error
-            if self._clock() + wait_s >= deadline:
-                raise ClusterError(failure)
-            self._sleep(wait_s)
+        limit_s = TIMEOUT_S if timeout_s is None else min(timeout_s, TIMEOUT_S)
+        deadline, pause_s = time.monotonic() + limit_s, FIRST_PAUSE_S
+        while not self._is_bound(binding, deadline, pause_s, why_not):
             pause_s = min(pause_s * 2, PAUSE_S)
 
+    @staticmethod
+    def _is_bound(
+        binding: _Binding, deadline: float, pause_s: float, why_not: Callable[[], str]
+    ) -> bool:
+        """Post a Binding once, return whether the pod is bound, and pause if it is not.
 
+        Raises: ClusterError: the pod cannot be bound, or must not, or time is up.
+        """
+        if why := why_not():
+            raise ClusterError(why)
+        failure = ClusterError(f"the API took no binding for pod {binding.pod} in time")
+        # The process may have been paused since the last look at the clock.
+        if (left_s := deadline - time.monotonic()) <= 0:
+            raise failure
+        try:
+            if binding.settled(left_s):
+                return True
+        except (RefusedError, UnreachableError) as error:
+            pause_s = _wait_s(error, pause_s)
+            message = f"cannot bind pod {binding.pod} to {binding.node}: {error}"
+            failure = ClusterError(message, error.status)
+            failure.__cause__ = error
+        if time.monotonic() + pause_s >= deadline:
+            raise failure
+        time.sleep(pause_s)
+        return False
+
+
+@dataclass(frozen=True, slots=True)
 class _Binding:
     """The Binding of one pod to one node.
 
     kube-apiserver merges its annotations into the pod's.
     Source: kubernetes v1.36 pkg/registry/core/pod/storage/storage.go assignPod
+
+    Raises: ClusterError: a name is none, or there is no UID.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        namespace: str,
-        name: str,
-        uid: str,
-        node: str,
-        annotations: Mapping[str, str],
-    ) -> None:
-        for what, text in (("namespace", namespace), ("pod", name), ("node", node)):
-            if not NAME.fullmatch(text):
-                message = f"cannot bind: {text!r} is no name of a {what}"
-                raise ClusterError(message)
-        if not uid:
-            message = f"cannot bind pod {namespace}/{name}: the request names no UID"
+    cluster: Cluster
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    annotations: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        check_names("bind", namespace=self.namespace, pod=self.name, node=self.node)
+        if not self.uid:
+            message = f"cannot bind pod {self.pod}: the request names no UID"
             raise ClusterError(message)
-        self._cluster = cluster
-        self.pod = f"{namespace}/{name}"
-        self._path = f"/api/v1/namespaces/{namespace}/pods/{name}"
-        self._uid = uid
-        self.node = node
-        metadata = {"namespace": namespace, "name": name, "uid": uid}
-        self._body: dict[str, object] = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": metadata | ({"annotations": dict(annotations)} if annotations else {}),
-            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-        }
+
+    @property
+    def pod(self) -> str:
+        """The namespace and name of the pod."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def _path(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
+
+    def _body(self) -> dict[str, object]:
+        metadata: dict[str, object] = {"namespace": self.namespace, "name": self.name}
+        metadata["uid"] = self.uid
+        if self.annotations:
+            metadata["annotations"] = dict(self.annotations)
+        target = {"apiVersion": "v1", "kind": "Node", "name": self.node}
+        return {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
 
     def settled(self, left_s: float) -> bool:
         """Post the pod's Binding once, and return whether the pod is on the node now.
@@ -174,31 +161,21 @@ class _Binding:
             UnreachableError: the API does not respond, so nobody knows whether the pod is bound.
         """
         call_s = min(CALL_S, left_s / 2)
-        path = f"{self._path}/binding"
+        call = Call("POST", f"{self._path}/binding", call_s, body=self._body(), right=RIGHT)
         try:
-            self._cluster.request(Call("POST", path, call_s, body=self._body, right=RIGHT))
+            self.cluster.request(call)
         except UnreachableError:
             return self._on_the_node(call_s)
         except RefusedError as error:
-            if error.status == CONFLICT:
-                return self._conflict(error, call_s)
+            # The pod is bound already, or its UID is another one.
+            if error.status == CONFLICT and self._on_the_node(call_s):
+                return True
             if error.status >= SERVER_ERROR:
                 return self._on_the_node(call_s, error)
             if error.passes:
                 raise
             raise self._final(error) from error
         return True
-
-    def _conflict(self, conflict: RefusedError, call_s: float) -> bool:
-        """Return True if the pod is on the Binding's node already; else raise a ClusterError.
-
-        The API answers a Binding with 409 if the pod is bound already, or if its UID is another
-        one. The ClusterError has the status and message of that answer, ``conflict``.
-        """
-        if self._on_the_node(call_s):
-            return True
-        message = f"cannot bind pod {self.pod} to {self.node}: {conflict.reason}"
-        raise ClusterError(message, CONFLICT) from conflict
 
     def _on_the_node(self, call_s: float, trouble: RefusedError | None = None) -> bool:
         """Read the pod; return True if it is on the Binding's node, False if it is on no node.
@@ -209,15 +186,15 @@ class _Binding:
         """
         call = Call("GET", self._path, call_s, right=RIGHT)
         try:
-            body = self._cluster.request(call)
+            body = self.cluster.request(call)
         except RefusedError as error:
             if error.passes:
                 raise
             raise self._final(error) from error
         pod = parsed_object(call, body)
         uid, node = pod.get("metadata", {}).get("uid"), pod.get("spec", {}).get("nodeName")
-        if uid != self._uid:
-            message = f"cannot bind pod {self.pod}: its UID is {uid}, not {self._uid}"
+        if uid != self.uid:
+            message = f"cannot bind pod {self.pod}: its UID is {uid}, not {self.uid}"
             raise ClusterError(message, CONFLICT)
         if node and node != self.node:
             message = f"pod {self.pod} is bound to node {node}, not to {self.node}"

@@ -9,41 +9,37 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import socket
 import struct
 import threading
 import time
-import warnings
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import orjson
 from kubernetes.client import ApiClient, ApiException
 from kubernetes.config import incluster_config
 from kubernetes.utils.keepalive import tcp_keepalive_socket_options
-from urllib3.exceptions import InsecureRequestWarning, InvalidHeader
+from urllib3.exceptions import HTTPError, InvalidHeader
 from urllib3.util import Retry
 
 from kubextend import __version__
 from kubextend.cluster.api_call import (
+    NOT_FOUND,
     UNAUTHORIZED,
     Call,
     NoCredentialsError,
     RefusedError,
-    TooLongError,
     UnreachableError,
 )
 from kubextend.cluster.credentials import of_kubeconfig, of_service_account
-from kubextend.cluster.stream import BROKEN, READ_BYTES, Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kubernetes.client import Configuration
     from urllib3 import BaseHTTPResponse
@@ -71,6 +67,9 @@ MOST_SENTENCE_CHARS = 200
 
 ERRORS_FROM = 300
 
+READ_BYTES = 1 << 16
+BROKEN = (HTTPError, OSError)
+"""The errors that reading an HTTP response may raise."""
 _NO_ANSWER = (*BROKEN, ApiException, ValueError)
 
 
@@ -89,19 +88,6 @@ def _in_a_pod() -> bool:
     )
 
 
-def _warn_of_unverified(configuration: Configuration) -> None:
-    """Log once that the API's certificate is not verified, and silence urllib3's warnings."""
-    if configuration.host.startswith("https://") and not configuration.verify_ssl:
-        log.warning(
-            "kubextend does not verify the certificate of %s, as insecure-skip-tls-verify asks;"
-            " whoever answers there can read kubextend's credentials",
-            configuration.host,
-        )
-        host = re.escape(urlsplit(configuration.host).hostname or "")
-        asked = f"Unverified HTTPS request is being made to host '{host}'"
-        warnings.filterwarnings("ignore", asked, InsecureRequestWarning)
-
-
 class Cluster:
     """The connection to one Kubernetes API, with credentials. Any thread may use it.
 
@@ -111,19 +97,14 @@ class Cluster:
 
     Args:
         load: reads the credentials.
-        clock: returns the present time in monotonic seconds.
     """
 
-    def __init__(
-        self, load: Callable[[], Access], *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, load: Callable[[], Access]) -> None:
         self._load = load
-        self._clock = clock
         self._lock = threading.Lock()
         self._renewal = threading.Thread()
         self._failures = 0
         access = load()
-        _warn_of_unverified(access.configuration)
         self._session = _Session(access, self._give_token)
         self._pace(access, is_better=True)
 
@@ -142,22 +123,24 @@ class Cluster:
 
         Raises:
             RefusedError: the API answered with a status of 300 or more.
-            TooLongError: the body is longer than the call's ``most_bytes``.
             UnreachableError: no complete response came, or there are no credentials.
         """
         response = self._open(call)
         try:
-            # Joining a list of pieces would hold the whole body twice.
-            whole = BytesIO()
-            for piece in response.stream(READ_BYTES):
-                whole.write(piece)
-                if call.most_bytes is not None and whole.tell() > call.most_bytes:
-                    raise TooLongError(call, call.most_bytes)
-            return whole.getvalue()
+            return response.read()
         except BROKEN as error:
             raise UnreachableError(call, error) from error
         finally:
             response.close()
+
+    def read(self, call: Call) -> bytes | None:
+        """Return the body of the response as ``request`` does; None if there is no such object."""
+        try:
+            return self.request(call)
+        except RefusedError as error:
+            if error.status == NOT_FOUND:
+                return None
+            raise
 
     def stream(self, call: Call) -> Stream:
         """Send a call whose response has no end, such as a watch; return the open response.
@@ -198,7 +181,7 @@ class Cluster:
         A thread of its own reads them: the exec plugin of a kubeconfig may hang.
         """
         with self._lock:
-            is_time = self._session is stale and self._clock() >= earliest
+            is_time = self._session is stale and time.monotonic() >= earliest
             if is_time and not self._renewal.is_alive():
                 name = "kubextend-credentials"
                 self._renewal = threading.Thread(target=self._renew, name=name, daemon=True)
@@ -225,12 +208,50 @@ class Cluster:
     def _pace(self, access: Access, *, is_better: bool) -> None:
         """Decide when the credentials are read again: ever later while no good ones come out."""
         self._failures = 0 if is_better and access.lasts_s > 0 else self._failures + 1
-        self._rest_until = self._clock() + PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
-        self._due_at = max(self._rest_until, self._clock() + access.lasts_s)
+        self._rest_until = time.monotonic() + PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
+        self._due_at = max(self._rest_until, time.monotonic() + access.lasts_s)
 
     def _give_token(self, configuration: Configuration) -> None:
         """Give the present token to a client that a plugin keeps; that client calls this."""
         configuration.api_key = self._usable().access.configuration.api_key
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The open response of one watch, read line by line until the API ends it."""
+
+    response: BaseHTTPResponse
+    call: Call
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines of the response as they come, without their ends; no empty ones.
+
+        The method drops an incomplete line at the end of the response: the next watch brings that
+        event again.
+
+        Raises:
+            UnreachableError: the connection broke, or was silent for too long.
+        """
+        rest = b""
+        while data := self._read():
+            *lines, rest = (rest + data).split(b"\n")
+            yield from filter(None, lines)
+
+    def _read(self) -> bytes:
+        try:
+            return self.response.read1(READ_BYTES, decode_content=False)
+        except BROKEN as error:
+            raise UnreachableError(self.call, error) from error
+
+    def shut(self) -> None:
+        """Shut the connection down from any thread, which ends a read that waits in ``lines``."""
+        with suppress(ValueError, RuntimeError, OSError):
+            self.response.shutdown()
+
+    def close(self) -> None:
+        """Close the connection. Only the thread that reads the stream may call this method."""
+        with suppress(*BROKEN):
+            self.response.close()
 
 
 class _Session:

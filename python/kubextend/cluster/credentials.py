@@ -7,7 +7,6 @@ now are not: ``Access.missing`` says why, and no call may go out without them, a
 from __future__ import annotations
 
 import os
-import re
 import ssl
 from dataclasses import dataclass
 from math import inf
@@ -76,7 +75,7 @@ def of_service_account() -> Access:
     except (ConfigException, OSError) as error:
         message = f"{account} cannot be used: {error}"
         raise ClusterError(message) from error
-    _check_proxy(configuration, "")
+    _check_proxy(configuration)
     return Access(configuration, f"the API does not accept {account}", lasts_s=TOKEN_FILE_S)
 
 
@@ -175,8 +174,7 @@ class Context(NamedTuple):
         configuration = Configuration(host="")
         load_kube_config_from_dict(tree, "-", configuration)  # type: ignore[no-untyped-call]
         _check_certificates(configuration)
-        origin = f"proxy-url of kubeconfig {self.path}" if self.cluster.get("proxy-url") else ""
-        _check_proxy(configuration, origin)
+        _check_proxy(configuration)
         return configuration
 
     def issued_user(self) -> tuple[_Section, float]:
@@ -227,12 +225,8 @@ def _check_certificates(configuration: Configuration) -> None:
         raise ConfigException(message) from error
 
 
-def _check_proxy(configuration: Configuration, origin: str) -> None:
+def _check_proxy(configuration: Configuration) -> None:
     """Let the official client log in at the proxy for the API, if there is one.
-
-    Args:
-        configuration: the configuration of the official client.
-        origin: what names the proxy; "" if the environment does.
 
     Raises: ClusterError: the proxy is none that urllib3 can use by itself.
     """
@@ -240,12 +234,10 @@ def _check_proxy(configuration: Configuration, origin: str) -> None:
     if not proxy or should_bypass_proxies(host, configuration.no_proxy or ""):
         return
     if not _is_http(proxy):
-        named = [
-            key for key, text in os.environ.items() if text == proxy and "proxy" in key.lower()
-        ]
-        shown = re.sub(r"^([\w+.-]+://)?.*@", r"\1", proxy)
-        by = origin or ", ".join(named)
-        message = f"{by} names the proxy {shown}: use one with http:// or https:// for the API"
+        message = (
+            "the proxy for the API needs a URL with http:// or https://: look at proxy-url of the"
+            " kubeconfig, HTTPS_PROXY and ALL_PROXY"
+        )
         raise ClusterError(message)
     if (url := urlsplit(proxy)).username:
         user = unquote(f"{url.username}:{url.password or ''}")

@@ -32,9 +32,15 @@ class Debounce:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a call of the callback ``tell`` had better end."""
+        return self._stopped.is_set()
+
     def start(self) -> None:
-        """Start the thread that calls the callback ``tell``."""
-        self._thread.start()
+        """Start the thread that calls the callback ``tell``, once."""
+        if self._thread.ident is None:
+            self._thread.start()
 
     def notify(self) -> None:
         """Make sure that a call of the callback ``tell`` begins after this moment. Never waits."""

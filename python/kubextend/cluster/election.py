@@ -16,7 +16,8 @@ import time
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Final
 
 from kubextend.cluster.api_call import (
     CONFLICT,
@@ -35,16 +36,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LEASE_S = 15
-RENEW_S = 10.0
+LEASE_S: Final = 15
+RENEW_S: Final = 10.0
 """Seconds after the last renewal of its Lease at which a leader stops acting. The Lease lasts 5 s
 longer, so that the leader's last API calls, of 5 s each, end while it holds the Lease."""
-RETRY_S = 2.0
-CALL_S = 5.0
-RIGHT = "get, create and update on leases"
-GIVE_BACK_S = 1
+RETRY_S: Final = 2.0
+LEAST_RETRY_S: Final = 1.5
+"""A follower looks at the Lease every 1.5 to 2 s: it costs 0.6 requests a second, and leads 17 s
+after the leader died."""
+CALL_S: Final = 5.0
+RIGHT: Final = "get, create and update on leases"
+GIVE_BACK_S: Final = 1
 """``leaseDurationSeconds`` of a Lease that its holder gives back, as in client-go."""
-JOIN_S = 2 * CALL_S
+JOIN_S: Final = 2 * CALL_S
 
 Lease = dict[str, Any]
 
@@ -72,14 +76,26 @@ def lease_holder(cluster: Cluster, lease: LeaseName) -> str:
 
     Raises: ClusterError: the Lease could not be read.
     """
-    found = _read(cluster, lease)
-    spec = {} if found is None else _spec(found)
+    spec = _spec(_read(cluster, lease))
     renewed, lasts_s = spec.get("renewTime"), spec.get("leaseDurationSeconds")
     if not renewed or not isinstance(lasts_s, int):
         return ""
     # The Lease holds times of the holder's clock: the age is wrong if the two clocks differ.
     age = datetime.now(UTC) - datetime.fromisoformat(renewed)
     return spec.get("holderIdentity") or "" if age.total_seconds() < lasts_s else ""
+
+
+class State(Enum):
+    """What a replica may do."""
+
+    FOLLOWER = auto()
+    """It does not hold the Lease."""
+    CATCHING_UP = auto()
+    """It holds the Lease, and does not know yet all that the leader before has decided."""
+    LEADING = auto()
+    """It holds the Lease, and may decide where plugins keep state."""
+    RESIGNED = auto()
+    """It begins nothing new, and gives the Lease back once nothing of its own is under way."""
 
 
 class Election:
@@ -91,32 +107,25 @@ class Election:
     Args:
         cluster: the connection to the Kubernetes API.
         lease: the namespace and name of the Lease.
-        on_change: called on the election's own thread when this replica begins or ceases to lead.
         identity: the name of this replica in the Lease; "" means the host name and a random UUID.
-        retry_s: the most seconds between two looks at a Lease that another replica holds.
-        clock: returns the present time in monotonic seconds.
+
+    Attributes:
+        identity: the name of this replica in the Lease's ``holderIdentity``.
+        term: how many times this replica has begun to lead; a lapse of the Lease ends a term.
+        term_began_s: when this replica last began to lead, in seconds of Unix time; 0: never.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        lease: LeaseName,
-        on_change: Callable[[], object] = lambda: None,
-        *,
-        identity: str = "",
-        retry_s: float = RETRY_S,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, cluster: Cluster, lease: LeaseName, *, identity: str = "") -> None:
+        self.identity = identity or f"{socket.gethostname()}_{uuid.uuid4()}"
+        self.term = 0
+        self.term_began_s = 0.0
         self._cluster = cluster
         self._lease = lease
-        self._on_change = on_change
-        self._identity = identity or f"{socket.gethostname()}_{uuid.uuid4()}"
-        self._retry_s = retry_s
-        self._clock = clock
+        self._told: list[Callable[[], object]] = []
         self._rng = random.Random()  # noqa: S311 - jitter
+        self._lock = threading.Lock()
+        self._state = State.FOLLOWER
         self._leads_until = float("-inf")
-        self._term = 0
-        self._term_began_s = 0.0
         self._led = False
         self._seen: Lease | None = None
         self._held_until = float("-inf")
@@ -126,31 +135,43 @@ class Election:
 
     @property
     def leads(self) -> bool:
-        """Whether this replica is the leader now, having renewed the Lease less than 10 s ago."""
-        return self._clock() < self._leads_until
+        """Whether this replica holds the Lease now, having renewed it less than 10 s ago."""
+        return time.monotonic() < self._leads_until
 
     @property
-    def term(self) -> int:
-        """How many times this replica has begun to lead; a lapse of the Lease ends a term."""
-        return self._term
+    def state(self) -> State:
+        """What this replica may begin now."""
+        state = self._state
+        return state if state is State.RESIGNED or self.leads else State.FOLLOWER
 
     @property
-    def term_began_s(self) -> float:
-        """When this replica last began to lead, in seconds of Unix time; 0: never."""
-        return self._term_began_s
+    def may_begin(self) -> bool:
+        """Whether this replica holds the Lease and has not resigned."""
+        return self._state is not State.RESIGNED and self.leads
 
     def left_s(self) -> float:
         """Return the seconds for which this replica still leads if no renewal succeeds."""
-        return max(0.0, self._leads_until - self._clock())
+        return max(0.0, self._leads_until - time.monotonic())
 
-    @property
-    def identity(self) -> str:
-        """The name of this replica in the Lease's ``holderIdentity``."""
-        return self._identity
+    def tell(self, on_change: Callable[[], object]) -> None:
+        """Call a function, on the election's thread, when this replica begins or ceases to lead."""
+        self._told.append(on_change)
+
+    def caught_up(self, term: int) -> None:
+        """Note that this replica knows by now what was decided before a term began."""
+        with self._lock:
+            if self._state is State.CATCHING_UP and self.term == term:
+                self._state = State.LEADING
+
+    def resign(self) -> None:
+        """Begin nothing new; the Lease stays held and renewed until ``stop``."""
+        with self._lock:
+            self._state = State.RESIGNED
 
     def start(self) -> None:
-        """Start the thread that takes and renews the Lease."""
-        self._thread.start()
+        """Start the thread that takes and renews the Lease, once."""
+        if self._thread.ident is None:
+            self._thread.start()
 
     def stop(self) -> None:
         """End the thread and give the Lease back, so that no replica waits until it expires."""
@@ -167,36 +188,26 @@ class Election:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            self._stopped.wait(self.turn())
+            try:
+                self._attempt()
+            except (ClusterError, ValueError) as error:
+                self._note(error)
+            except Exception:
+                log.exception("the election failed unexpectedly")
+            self._tell()
+            self._stopped.wait(self._pause_s())
         self._tell()
 
-    def turn(self) -> float:
-        """Try once to take or renew the Lease; return the seconds until the next attempt.
-
-        The method calls ``on_change`` if this replica has begun or ceased to lead, and logs errors.
-        Only the election's own thread and tests call this method.
-        """
-        try:
-            self.attempt()
-        except (ClusterError, ValueError) as error:
-            self._trouble(error)
-        except Exception:
-            log.exception("the election failed unexpectedly")
-        self._tell()
-        return self._pause_s()
-
-    def attempt(self) -> None:
+    def _attempt(self) -> None:
         """Renew the Lease, or take it if it is free; do nothing if another replica holds it.
-
-        Only the election's own thread and tests call this method.
 
         Raises: ClusterError: the Lease could not be read or written; ``leads`` stays true until
         10 s after the last success.
         """
-        began = self._clock()
+        began = time.monotonic()
         try:
             if self.leads and self._seen is not None:
-                self._won(self._write(self._seen, self._identity, LEASE_S), began)
+                self._won(self._write(self._seen, self.identity, LEASE_S), began)
                 return
             self._read_and_take(began)
         except RefusedError as error:
@@ -210,12 +221,10 @@ class Election:
     def _read_and_take(self, began: float) -> None:
         lease = _read(self._cluster, self._lease)
         self._observe(lease)
-        if self._clock() < self._held_until:
+        if time.monotonic() < self._held_until:
             self._leads_until = float("-inf")
-        elif lease is None:
-            self._won(self._create(), began)
         else:
-            self._won(self._write(lease, self._identity, LEASE_S), began)
+            self._won(self._write(lease, self.identity, LEASE_S), began)
 
     def _observe(self, lease: Lease | None) -> None:
         """Note a Lease as it was just read, and until when another replica may lead by it.
@@ -228,19 +237,19 @@ class Election:
         Args:
             lease: the Lease; None: there is none.
         """
-        before, now = _spec(self._seen or {}), _spec(lease or {})
+        before, now = _spec(self._seen), _spec(lease)
         is_new = self._seen is None and lease is not None
         if now != before or is_new:
             # Whoever gives the Lease back writes a duration.
             by_hand = not (now.get("holderIdentity") or now.get("leaseDurationSeconds"))
             lasts_s = 0 if by_hand and self.leads else self._may_last_s(now)
-            self._held_until = self._clock() + lasts_s
+            self._held_until = time.monotonic() + lasts_s
         self._seen = lease
 
     def _may_last_s(self, spec: dict[str, Any]) -> int:
         """Return for how many seconds another replica may lead by a Lease with this spec."""
         holder, lasts_s = spec.get("holderIdentity"), spec.get("leaseDurationSeconds")
-        if holder == self._identity or (not holder and lasts_s == GIVE_BACK_S):
+        if holder == self.identity or (not holder and lasts_s == GIVE_BACK_S):
             return 0
         return lasts_s if isinstance(lasts_s, int) else LEASE_S
 
@@ -248,11 +257,15 @@ class Election:
         # If the previous renewal ran out before this one was answered, report that loss first.
         self._tell()
         self._seen = lease
-        if not self.leads:
-            # Before ``leads`` turns true, so that no reader takes the new term for the one before.
-            self._term += 1
-            self._term_began_s = time.time()
-        self._leads_until = began + RENEW_S
+        with self._lock:
+            if not self.leads:
+                # Before ``leads`` turns true, so that no reader takes the new term for the one
+                # before.
+                self.term += 1
+                self.term_began_s = time.time()
+                if self._state is not State.RESIGNED:
+                    self._state = State.CATCHING_UP
+            self._leads_until = began + RENEW_S
         self._failing = False
 
     def _tell(self) -> None:
@@ -261,75 +274,63 @@ class Election:
             return
         self._led = leads
         log.info("%s the lease %s", "holds" if leads else "no longer holds", self._lease)
-        self._on_change()
+        for on_change in self._told:
+            on_change()
 
     def _pause_s(self) -> float:
         """Return the seconds until the next attempt at the Lease; a leader renews in time."""
         if self.leads:
-            return max(0.0, min(RETRY_S, self._leads_until - self._clock()))
-        return self._rng.uniform(0.5, 1.0) * self._retry_s
+            return max(0.0, min(RETRY_S, self._leads_until - time.monotonic()))
+        return self._rng.uniform(LEAST_RETRY_S, RETRY_S)
 
-    def _trouble(self, error: Exception) -> None:
+    def _note(self, error: Exception) -> None:
+        """Log the first of several failures in a row; another's write is none."""
         status = error.status if isinstance(error, ClusterError) else None
-        if self._failing or status == CONFLICT:
-            return
-        self._failing = True
-        log.warning("cannot get the lease %s, trying again: %s", self._lease, error)
+        if not self._failing and status != CONFLICT:
+            self._failing = True
+            log.warning("cannot get the lease %s, trying again: %s", self._lease, error)
 
-    def _create(self) -> Lease:
-        lease: Lease = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": self._lease.name, "namespace": self._lease.namespace},
-            "spec": {},
-        }
-        body = _held(lease, self._identity, LEASE_S, datetime.now(UTC))
-        call = Call("POST", self._lease.collection, CALL_S, body=body, right=RIGHT)
-        return parsed_object(call, self._cluster.request(call))
-
-    def _write(self, lease: Lease, holder: str, duration_s: int) -> Lease:
+    def _write(self, lease: Lease | None, holder: str, duration_s: int) -> Lease:
         """Write a Lease with this holder to the API, and return the Lease as the API stored it.
+
+        The Lease keeps its resourceVersion, so that the API refuses the write if the Lease has
+        changed since it was read.
+
+        Args:
+            lease: the Lease as read; None: there is none, and it is created.
+            holder: the name of the new holder; "" gives the Lease back.
+            duration_s: the seconds for which the Lease is valid.
 
         Raises: RefusedError: 409: another writer has written to the Lease since it was read.
         """
-        body = _held(lease, holder, duration_s, datetime.now(UTC))
-        path = f"{self._lease.collection}/{self._lease.name}"
-        call = Call("PUT", path, CALL_S, body=body, right=RIGHT)
+        moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        before = _spec(lease)
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": duration_s, "renewTime": moment}
+        if before.get("holderIdentity") != holder:
+            spec["acquireTime"] = moment
+            if before and holder:
+                spec["leaseTransitions"] = (before.get("leaseTransitions") or 0) + 1
+        name = {"name": self._lease.name, "namespace": self._lease.namespace}
+        kept = lease or {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": name,
+        }
+        body = {**kept, "spec": {"leaseTransitions": 0} | before | spec}
+        path = self._lease.collection
+        if lease is not None:
+            path += f"/{self._lease.name}"
+        method = "POST" if lease is None else "PUT"
+        call = Call(method, path, CALL_S, body=body, right=RIGHT)
         return parsed_object(call, self._cluster.request(call))
 
 
 def _read(cluster: Cluster, lease: LeaseName) -> Lease | None:
     call = Call("GET", f"{lease.collection}/{lease.name}", CALL_S, right=RIGHT)
-    try:
-        return parsed_object(call, cluster.request(call))
-    except RefusedError as error:
-        if error.status == NOT_FOUND:
-            return None
-        raise
+    body = cluster.read(call)
+    return None if body is None else parsed_object(call, body)
 
 
-def _held(lease: Lease, holder: str, duration_s: int, now: datetime) -> Lease:
-    """Return a Lease object with a new holder, duration and time of renewal, ready to be written.
-
-    The object keeps its resourceVersion, so the API refuses the write if the Lease has changed
-    since it was read.
-
-    Args:
-        lease: the Lease as read.
-        holder: the name of the new holder; "" gives the Lease back.
-        duration_s: the seconds for which the Lease is valid.
-        now: the present time, with its time zone.
-    """
-    moment = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    before = _spec(lease)
-    spec = {"holderIdentity": holder, "leaseDurationSeconds": duration_s, "renewTime": moment}
-    if before.get("holderIdentity") != holder:
-        spec["acquireTime"] = moment
-        if before and holder:
-            spec["leaseTransitions"] = (before.get("leaseTransitions") or 0) + 1
-    return {**lease, "spec": {"leaseTransitions": 0} | before | spec}
-
-
-def _spec(lease: Lease) -> dict[str, Any]:
-    spec = lease.get("spec")
+def _spec(lease: Lease | None) -> dict[str, Any]:
+    spec = (lease or {}).get("spec")
     return spec if isinstance(spec, dict) else {}

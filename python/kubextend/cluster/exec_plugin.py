@@ -1,23 +1,20 @@
 """Runs the exec plugin of a kubeconfig's user, which prints credentials.
 
-The official Python client waits for a plugin without a limit, and goes on without credentials if
-the plugin fails. Here a plugin cannot ask anybody at a terminal.
-
-Source: client-go v0.36 plugin/pkg/client/auth/exec/exec.go
+The official Python client runs the plugin, as client-go does. That client reads no certificates
+from it, and goes on without credentials if the plugin fails; here both are read.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import subprocess
 from base64 import b64encode
 from datetime import UTC, datetime
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-import orjson
+from kubernetes.config import ConfigException
+from kubernetes.config.exec_provider import ExecProvider
+from kubernetes.config.kube_config import ConfigNode
 
 from kubextend.errors import ClusterError
 
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-TIMEOUT_S = 10.0
 RENEWED_AT = 0.8
 """The part of their life after which credentials are renewed, as the kubelet renews tokens."""
 MOST_CHARS = 200
@@ -56,69 +52,32 @@ def issued_user(
 
     Returns: the user, and the seconds after which its credentials should be renewed.
 
-    Raises: ClusterError: the plugin failed, hung, or printed no credentials.
+    Raises: ClusterError: the plugin failed, or printed no credentials.
     """
-    version = section["apiVersion"]
-    printed, complaint, why = _run(section, _info(section, cluster), folder)
-    if not why:
-        try:
-            return _user(orjson.loads(printed), version)
-        except (ValueError, TypeError, KeyError, AttributeError):
-            why = f"printed no ExecCredential of {version} with a token, or a certificate and key"
-    last = complaint.decode(errors="replace").strip().rpartition("\n")[2]
-    said = f": {without_secrets(last)}" if last else ""
-    message = f"exec plugin {section['command']} {why}{said}"
+    try:
+        nodes = ConfigNode("exec", section), str(folder), ConfigNode("cluster", cluster)  # type: ignore[no-untyped-call]
+        return _user(ExecProvider(*nodes).run())  # type: ignore[no-untyped-call]
+    except OSError as error:
+        why = f"cannot be run: {error.strerror}"
+    except ConfigException as error:
+        why = str(error)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        why = "it printed no ExecCredential with a token, or a certificate and key"
+    message = f"exec plugin {section['command']}: {without_secrets(why)}"
     raise ClusterError(message)
 
 
-def _run(section: Mapping[str, Any], info: bytes, folder: Path) -> tuple[bytes, bytes, str]:
-    """Run an exec plugin; return what it printed to stdout and to stderr, and how it failed."""
-    given = {each["name"]: each["value"] for each in section.get("env") or ()}
-    try:
-        process = subprocess.Popen(  # noqa: S603  the kubeconfig names the command
-            [section["command"], *(section.get("args") or ())],
-            cwd=folder,
-            env={**os.environ, **given, "KUBERNETES_EXEC_INFO": info.decode()},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-    except OSError as error:
-        return b"", b"", f"cannot be run: {error.strerror}"
-    try:
-        printed, complaint = process.communicate(timeout=TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        # With its children, such as the sleep of a shell script.
-        os.killpg(process.pid, signal.SIGKILL)
-        return *process.communicate(), f"did not end within {TIMEOUT_S:.0f} s"
-    why = f"ended with status {process.returncode}" if process.returncode else ""
-    return printed, complaint, why
-
-
-def _info(section: Mapping[str, Any], cluster: Mapping[str, Any]) -> bytes:
-    """Return what client-go tells a plugin: the API's version, and the cluster if it asks."""
-    spec: dict[str, Any] = {"interactive": False}
-    if section.get("provideClusterInfo"):
-        extensions = {each["name"]: each["extension"] for each in cluster.get("extensions") or ()}
-        config = extensions.get("client.authentication.k8s.io/exec")
-        spec["cluster"] = {**cluster, "config": config}
-    info = {"kind": "ExecCredential", "apiVersion": section["apiVersion"], "spec": spec}
-    return orjson.dumps(info)
-
-
-def _user(credential: Mapping[str, Any], version: str) -> tuple[dict[str, Any], float]:
+def _user(status: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
     """Return the user of a kubeconfig with the credentials of an ExecCredential, and for how long.
 
     Raises: ValueError, TypeError, KeyError, AttributeError: it is no such ExecCredential.
     """
-    status = credential["status"]
     user = {"token": status["token"]} if status.get("token") else {}
     if certificate := status.get("clientCertificateData"):
         user["client-certificate-data"] = b64encode(certificate.encode()).decode()
         user["client-key-data"] = b64encode(status["clientKeyData"].encode()).decode()
-    if credential["apiVersion"] != version or not user:
-        raise ValueError(version)
+    if not user:
+        raise ValueError(status)
     until = status.get("expirationTimestamp")
     if until is None:
         return user, inf

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from kubextend.cluster.api_call import NAME, NOT_FOUND, Call, RefusedError, parsed_object
+from kubextend.cluster.api_call import NOT_FOUND, Call, check_names, parsed_object
 from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ _FIELDS = {
 }
 CALL_S = 10.0
 MOST_EVENTS = 50
-MOST_BYTES = 8 * 1024 * 1024
 
 
 def read_manifest(cluster: Cluster, namespace: str, name: str) -> dict[str, Any] | None:
@@ -32,17 +31,11 @@ def read_manifest(cluster: Cluster, namespace: str, name: str) -> dict[str, Any]
 
     Raises: ClusterError: the pod could not be read, or the names are no names.
     """
-    for what, text in (("namespace", namespace), ("pod", name)):
-        if not NAME.fullmatch(text):
-            message = f"{text!r} is no name of a {what}"
-            raise ClusterError(message)
-    call = Call("GET", f"/api/v1/namespaces/{namespace}/pods/{name}", CALL_S, most_bytes=MOST_BYTES)
-    try:
-        whole = parsed_object(call, cluster.request(call))
-    except RefusedError as error:
-        if error.status == NOT_FOUND:
-            return None
-        raise
+    check_names("read a pod", namespace=namespace, pod=name)
+    call = Call("GET", f"/api/v1/namespaces/{namespace}/pods/{name}", CALL_S)
+    if (body := cluster.read(call)) is None:
+        return None
+    whole = parsed_object(call, body)
     return {
         part: {
             field: value
@@ -65,7 +58,7 @@ def awaited(cluster: Cluster, pod: dict[str, Any]) -> dict[str, list[str]]:
     perhaps: list[str] = []
     for group, kind, name, lacks in _named(pod):
         path = f"/apis/{group}/namespaces/{pod['metadata']['namespace']}/{kind.lower()}s"
-        call = Call("GET", f"{path}/{quote(name, safe='')}", CALL_S, most_bytes=MOST_BYTES)
+        call = Call("GET", f"{path}/{quote(name, safe='')}", CALL_S)
         what = f"the {kind} {name}"
         found: dict[str, Any] = {}
         try:
@@ -111,7 +104,7 @@ def pod_events(cluster: Cluster, namespace: str, uid: str) -> list[dict[str, Any
     """
     query = {"fieldSelector": f"involvedObject.uid={uid}", "limit": "500"}
     path = f"/api/v1/namespaces/{namespace}/events"
-    call = Call("GET", path, CALL_S, query, most_bytes=MOST_BYTES)
+    call = Call("GET", path, CALL_S, query)
     items = parsed_object(call, cluster.request(call)).get("items") or []
     told = [
         {

@@ -7,11 +7,9 @@ and takes the bearer token out of a request.
 from __future__ import annotations
 
 import re
-import threading
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
-from kubextend.cluster.api_call import NAME, NOBODY, Call, parsed_object
+from kubextend.cluster.api_call import NOBODY, Call, check_names, parsed_object
 from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
 
 CALL_S = 10.0
-MOST_BYTES = 8 * 1024 * 1024
 FORBIDDEN: Final = "403"
 # Source: websocket-client 1.9 WebSocketBadStatusException
 _STATUS: Final = re.compile(r"Handshake status (\d+) ([^-]*)")
@@ -37,13 +34,10 @@ def ready_pods(cluster: Cluster, namespace: str, service: str) -> list[str]:
 
     Raises: ClusterError: the pods could not be listed, or there are none.
     """
-    for what, text in (("namespace", namespace), ("Service", service)):
-        if not NAME.fullmatch(text):
-            message = f"{text!r} is no name of a {what}"
-            raise ClusterError(message)
+    check_names("find a Service", namespace=namespace, Service=service)
     path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
     query = {"labelSelector": f"kubernetes.io/service-name={service}", "limit": "100"}
-    call = Call("GET", path, CALL_S, query, most_bytes=MOST_BYTES)
+    call = Call("GET", path, CALL_S, query)
     slices: list[dict[str, Any]] = parsed_object(call, cluster.request(call)).get("items") or []
     targets = [
         endpoint.get("targetRef") or {}
@@ -61,42 +55,21 @@ def ready_pods(cluster: Cluster, namespace: str, service: str) -> list[str]:
 def port_of_pod(cluster: Cluster, namespace: str, pod: str, port: int) -> socket.socket:
     """Return a socket of this process whose bytes go to and from a TCP port of a pod. Blocks.
 
-    Raises: ClusterError: the API server refused, or did not open the port within 10 s.
+    Raises: ClusterError: the API server refused.
     """
-    # The first import may take seconds, which are not the API server's.
-    import kubernetes.client  # noqa: PLC0415 - as in ``connect``
-    import kubernetes.stream  # noqa: F401, PLC0415
-
-    opened: SimpleQueue[socket.socket | str] = SimpleQueue()
-
-    # The official client waits for the API server without a limit.
-    def run() -> None:
-        opened.put(_opened(cluster, namespace, pod, port))
-
-    threading.Thread(target=run, name="port-forward", daemon=True).start()
-    try:
-        found = opened.get(timeout=CALL_S)
-    except Empty:
-        found = f"the Kubernetes API did not open port {port} within {CALL_S:.0f} s"
-    if not isinstance(found, str):
-        return found
-    status = _STATUS.match(found)
-    if status is not None and status[1] == FORBIDDEN and not NOBODY.search(found):
-        raise ClusterError(_RIGHT.format(namespace=namespace, pod=pod))
-    said = found if status is None else f"status {status[1]} {status[2]}".rstrip()
-    message = f"pod {namespace}/{pod} cannot be reached through the Kubernetes API: {said}"
-    raise ClusterError(message)
-
-
-def _opened(cluster: Cluster, namespace: str, pod: str, port: int) -> socket.socket | str:
-    """Return the socket, or what the official client says if there is none."""
     from kubernetes.client import ApiException, CoreV1Api  # noqa: PLC0415 - as in ``connect``
     from kubernetes.stream import portforward  # noqa: PLC0415
 
     ask = CoreV1Api(cluster.api_client).connect_get_namespaced_pod_portforward
     try:
-        forward = portforward(ask, pod, namespace, ports=str(port))
+        found: socket.socket = portforward(ask, pod, namespace, ports=str(port)).socket(port)
     except ApiException as error:
-        return str(error.reason)
-    found: socket.socket = forward.socket(port)
+        said = str(error.reason)
+        status = _STATUS.match(said)
+        if status is not None and status[1] == FORBIDDEN and not NOBODY.search(said):
+            raise ClusterError(_RIGHT.format(namespace=namespace, pod=pod)) from error
+        if status is not None:
+            said = f"status {status[1]} {status[2]}".rstrip()
+        message = f"pod {namespace}/{pod} cannot be reached through the Kubernetes API: {said}"
+        raise ClusterError(message) from error
     return found

@@ -239,6 +239,9 @@ class Queue(_Model):
     """Scheduling gate that an admission policy puts on new pods; kubextend removes the gate. The
     files of deploy/queue name the default."""
     lease: QueueLease = QueueLease()
+    """Lease that decides which one of kubextend's replicas releases pods. With `server.lease`, the
+    leader releases them, and this Lease is not used.
+    """
 
 
 class ManagedResource(_Model):

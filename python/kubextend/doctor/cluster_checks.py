@@ -202,7 +202,7 @@ def _leases_of(examined: Examined) -> Iterator[tuple[LeaseName, str]]:
     if (lease := config.server.lease) is not None and examined.needs_kubextend:
         namespace = lease.namespace or examined.own_namespace
         yield LeaseName(namespace, lease.name), "no replica of kubextend decides"
-    if config.queues:
+    elif config.queues:
         yield queue_controller.lease_name(config), "no pod of the queue is released"
     if examined.scheduler is not None and (name := scheduler_lease(examined.scheduler)):
         yield LeaseName(*name), "no kube-scheduler with this file places pods"

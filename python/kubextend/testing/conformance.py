@@ -23,7 +23,7 @@ from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.framework.spelling import misspelt_methods
 from kubextend.framework.status import Code, Status
 from kubextend.profile.waiting_pods import MAX_PERMIT_WAIT_S
-from kubextend.queue import info_of
+from kubextend.scheduling_queue import info_of
 from kubextend.testing.cases import Case, generated_cases
 from kubextend.testing.cluster import Cluster, FilterResult
 from kubextend.testing.objects import Manifest, NodesLike, PodLike, make_nodes, pod_of

@@ -5,7 +5,7 @@ from typing import Any
 
 from kubextend import core
 from kubextend.errors import PluginError
-from kubextend.queue import Order, SchedulingQueue, Settings
+from kubextend.scheduling_queue import Order, SchedulingQueue, Settings
 from kubextend.testing.objects import PodLike, pod_manifest_of, pod_of
 from kubextend.testing.one_plugin import made
 

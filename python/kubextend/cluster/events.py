@@ -16,33 +16,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import orjson
-
-from kubextend.cluster.api_call import NAME, Call, UnreachableError
-from kubextend.cluster.write_queue import (
-    TokenBucket,
-    WaitingWrites,
-    Write,
-    WriteQueue,
-    WriteStats,
-    group_of,
-    writes_counted,
-)
+from kubextend.cluster.api_call import NAME, Call
+from kubextend.cluster.outbox import Topic, Write, writes_counted
 from kubextend.framework.events import Regarding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from kubextend.cluster.client import Cluster
+    from kubextend.cluster.outbox import Outbox
     from kubextend.core import Pod
     from kubextend.framework.events import PluginEvent
 
 CONTROLLER = "kubextend"
 
-RATE = 20.0
-BURST = 100
-"""How many Events may be sent without a pause; kube-scheduler writes an Event for each pod without
-any limit."""
 AGAIN_S = 50 * 60.0
 """Seconds before an Event of a pod is written again; the API deletes Events after an hour."""
 PLUGIN_AGAIN_S = 10 * 60.0
@@ -54,8 +40,6 @@ NO_NAMESPACE = "default"
 """The namespace of Events about objects of a kind that has no namespaces."""
 MOST_NOTE_BYTES = 1024
 MOST_NAME_CHARS = 253
-MOST_INSTANCE_CHARS = 128
-MOST_LISTED = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,48 +65,23 @@ def waiting_on_permit(node_name: str, plugins: Sequence[str]) -> Note:
     return Note("WaitingOnPermit", "Binding", "Normal", text)
 
 
-def set_aside(why: str) -> Note:
-    """Return the content of an Event that says why a pod's scheduling gate cannot be removed."""
-    return Note("SetAside", "Releasing", "Warning", why)
-
-
 class EventRecorder:
-    """Writes Events at a limited rate.
+    """Writes Events by an outbox.
 
     An Event of kubextend's own about a pod is written at most once in 50 minutes. A plugin's Event
     about an object is written at most once in ten minutes for one type, reason and action.
 
     Args:
-        cluster: the connection to the Kubernetes API.
-        rate: the highest mean number of Events a second.
-        burst: how many Events may be sent without a pause.
-        clock: returns the present time in monotonic seconds.
+        outbox: sends the Events.
     """
 
     METRICS: ClassVar = writes_counted("kubextend_held_pod_events", "Events about pods")
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        *,
-        rate: float = RATE,
-        burst: int = BURST,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._queue = WriteQueue(
-            cluster,
-            WaitingWrites(TokenBucket(rate, burst, clock), 0.0, clock),
-            name="kubextend-events",
-            trouble="pods cannot be told what they wait for",
-        )
-        self._clock = clock
+    def __init__(self, outbox: Outbox) -> None:
+        self.stats = outbox.stats[Topic.EVENT]
+        self._outbox = outbox
         self._lock = threading.Lock()
         self._told_at: OrderedDict[str, float] = OrderedDict()
-
-    @property
-    def stats(self) -> WriteStats:
-        """How many Events were sent, refused or dropped since the start."""
-        return self._queue.stats
 
     def waiting(self, pod: Pod, node_name: str, plugins: Sequence[str]) -> None:
         """Queue an Event on a pod that Permit plugins hold; the Event names the node and plugins.
@@ -147,7 +106,8 @@ class EventRecorder:
             pod: the pod whose gate cannot be removed.
             why: the reason, one sentence.
         """
-        self._write_about(pod, f"{pod.uid} set aside", set_aside(why))
+        note = Note("SetAside", "Releasing", "Warning", why)
+        self._write_about(pod, f"{pod.uid} set aside", note)
 
     def record(self, event: PluginEvent) -> None:
         """Queue an Event of a plugin, unless it was written lately; never wait or raise.
@@ -158,29 +118,24 @@ class EventRecorder:
         said = event.type, event.reason, event.action
         key = " ".join((*event.owner, event.regarding.uid, *said))
         note = Note(event.reason, event.action, event.type, event.note)
-        self._write(key, event.regarding, note, hash(event.owner), PLUGIN_AGAIN_S)
-
-    def stop(self) -> None:
-        """Stop sending Events, and drop the Events that are still queued."""
-        self._queue.stop()
+        self._write(key, event.regarding, note, PLUGIN_AGAIN_S)
 
     def _write_about(self, pod: Pod, key: str, note: Note) -> None:
         regarding = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
-        self._write(key, regarding, note, group_of(pod), AGAIN_S)
+        self._write(key, regarding, note, AGAIN_S)
 
-    def _write(
-        self, key: str, regarding: Regarding, note: Note, group: int, again_s: float
-    ) -> None:
+    def _write(self, key: str, regarding: Regarding, note: Note, again_s: float) -> None:
         namespace, name = regarding.namespace or NO_NAMESPACE, regarding.name
         if not (regarding.uid and NAME.fullmatch(namespace) and NAME.fullmatch(name)):
             self.stats.dropped += 1
         elif self._is_news(key, again_s):
+            body = event(regarding, note, datetime.now(UTC))
             path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-            call = Call("POST", path, CALL_S, body=event(regarding, note, datetime.now(UTC)))
-            self._queue.put(Write(key, lambda: call, namespace, name, group))
+            call = Call("POST", path, CALL_S, body=body)
+            self._outbox.put(Write(Topic.EVENT, namespace, key, lambda: call))
 
     def _is_news(self, key: str, again_s: float) -> bool:
-        now = self._clock()
+        now = time.monotonic()
         with self._lock:
             told_at = self._told_at.get(key)
             if told_at is not None and now - told_at < again_s:
@@ -192,24 +147,6 @@ class EventRecorder:
         return True
 
 
-def list_set_aside(cluster: Cluster) -> dict[str, str]:
-    """List why scheduling gates of pods cannot be removed: UID of the pod -> reason. Blocks.
-
-    The reasons come from at most 500 Events that kubextend wrote.
-
-    Raises: ClusterError: the Events could not be listed.
-    """
-    path = "/apis/events.k8s.io/v1/events"
-    query = {"fieldSelector": f"reason={set_aside('').reason}", "limit": str(MOST_LISTED)}
-    call = Call("GET", path, CALL_S, query)
-    try:
-        events = orjson.loads(cluster.request(call))["items"]
-        written = [event for event in events if event.get("reportingController") == CONTROLLER]
-        return {event["regarding"]["uid"]: str(event.get("note", "")) for event in written}
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise UnreachableError(call, "the answer is no list of Events") from error
-
-
 def event(regarding: Regarding, note: Note, now: datetime) -> dict[str, Any]:
     """Return an Event of events.k8s.io/v1, as a JSON object.
 
@@ -218,33 +155,23 @@ def event(regarding: Regarding, note: Note, now: datetime) -> dict[str, Any]:
         note: the content of the Event.
         now: the present time with its time zone; part of the Event's name, as in Kubernetes.
     """
-    reference = {
-        "apiVersion": regarding.api_version,
-        "kind": regarding.kind,
-        "namespace": regarding.namespace,
-        "name": regarding.name,
-        "uid": regarding.uid,
-    }
+    namespace, name = regarding.namespace or NO_NAMESPACE, regarding.name
     # A plugin may quote what no UTF-8 can encode, such as a lone surrogate.
-    said = note.text.encode(errors="backslashreplace")
+    said = note.text.encode(errors="backslashreplace")[:MOST_NOTE_BYTES]
+    reference = {"apiVersion": regarding.api_version, "kind": regarding.kind, "name": name}
+    reference |= {"namespace": regarding.namespace, "uid": regarding.uid}
+    moment = f".{round(now.timestamp() * 1e6):x}"
+    unique = name[: MOST_NAME_CHARS - len(moment)].rstrip("-.") + moment
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {
-            "namespace": regarding.namespace or NO_NAMESPACE,
-            "name": _name(regarding.name, now),
-        },
+        "metadata": {"namespace": namespace, "name": unique},
         "eventTime": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "type": note.type,
         "reason": note.reason,
         "action": note.action,
-        "note": said[:MOST_NOTE_BYTES].decode(errors="ignore"),
+        "note": said.decode(errors="ignore"),
         "reportingController": CONTROLLER,
-        "reportingInstance": f"{CONTROLLER}-{socket.gethostname()}"[:MOST_INSTANCE_CHARS],
+        "reportingInstance": f"{CONTROLLER}-{socket.gethostname()}",
         "regarding": {key: value for key, value in reference.items() if value},
     }
-
-
-def _name(of: str, now: datetime) -> str:
-    moment = f".{round(now.timestamp() * 1e6):x}"
-    return of[: MOST_NAME_CHARS - len(moment)].rstrip("-.") + moment

@@ -1,20 +1,28 @@
-"""Asks the Kubernetes API what the caller may do, and for its version, its time and its nodes."""
+"""Asks the Kubernetes API, once each: rights of the caller, version, time, nodes, policies."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kubextend.cluster.api_call import METADATA_LIST, Call, parsed_object
+from kubextend.cluster.api_call import (
+    METADATA_LIST,
+    NOT_FOUND,
+    Call,
+    RefusedError,
+    UnreachableError,
+    parsed_object,
+)
+from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kubextend.cluster.client import Cluster
 
-__all__ = ["Right", "api_time", "list_node_names", "missing_rights", "server_version"]
-
 _CALL_S: Final = 10.0
+_ADMISSION: Final = "admissionregistration.k8s.io/v1"
+_POLICIES: Final = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
 
 
 class Right(NamedTuple):
@@ -77,6 +85,30 @@ def list_node_names(cluster: Cluster, selector: str = "") -> frozenset[str]:
     call = Call("GET", "/api/v1/nodes", _CALL_S, query, accept=METADATA_LIST)
     items = _answer(cluster, call)["items"] or ()
     return frozenset(node["metadata"]["name"] for node in items)
+
+
+def list_admission(cluster: Cluster, label: str) -> list[dict[str, Any]]:
+    """List the admission policies and bindings that have a label, as JSON objects. Blocks.
+
+    Raises: ClusterError: they could not be listed, or kube-apiserver does not serve all kinds.
+    """
+    kinds = [(f"{kind[:-1]}ies", kind) for kind in _POLICIES]
+    kinds += [(f"{kind}Bindings", f"{kind}Binding") for kind in _POLICIES]
+    return [each for plural, kind in kinds for each in _listed(cluster, plural, kind, label)]
+
+
+def _listed(cluster: Cluster, plural: str, kind: str, label: str) -> list[dict[str, Any]]:
+    call = Call("GET", f"/apis/{_ADMISSION}/{plural.lower()}", _CALL_S, {"labelSelector": label})
+    try:
+        # The entries of a list have no kind of their own.
+        return [each | {"kind": kind} for each in _answer(cluster, call)["items"]]
+    except RefusedError as error:
+        if error.status != NOT_FOUND:
+            raise
+        message = f"this kube-apiserver serves no {kind} in {_ADMISSION}; 1.36 and later do"
+        raise ClusterError(message, error.status) from error
+    except (KeyError, TypeError) as error:
+        raise UnreachableError(call, f"the answer is no list of {kind}") from error
 
 
 def _is_allowed(cluster: Cluster, right: Right) -> bool:

@@ -1,19 +1,25 @@
-"""Keeps a NodeStore equal to the cluster's nodes by list and watch, and reports deleted nodes."""
+"""Keeps a NodeStore equal to the cluster's nodes, and reports deleted nodes."""
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-from kubextend.cluster.reflector import Listener, Reflector
+from kubextend.cluster.watch import Kind, Listener, Reflector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from kubextend import core
     from kubextend.cluster.client import Cluster
+    from kubextend.cluster.watch import Key
 
-log = logging.getLogger(__name__)
+
+def _keys(store: core.NodeStore) -> Iterable[Key]:
+    return (("", name) for name in store.nodes().names)
+
+
+NODES: Final = Kind("nodes", "/api/v1/nodes", _keys)
 
 
 def follow_nodes(
@@ -36,35 +42,22 @@ def follow_nodes(
         on_listed: called after each complete list of nodes; nodes that were deleted before the list
             are missing in it, without a call of ``on_deleted``.
     """
-    return Reflector(cluster, store, on_change, listener=_Deletions(on_deleted, on_listed))
+    listener = _Deletions(on_deleted, on_listed)
+    return Reflector(cluster, store, on_change, kind=NODES, listener=listener)
 
 
+@dataclass(slots=True)
 class _Deletions(Listener):
     """Calls ``on_deleted`` for each node that the watch deletes, and ``on_listed`` after lists."""
 
-    def __init__(
-        self, on_deleted: Callable[[str], object], on_listed: Callable[[], object]
-    ) -> None:
-        self._on_deleted = on_deleted
-        self._on_listed = on_listed
+    on_deleted: Callable[[str], object]
+    on_listed: Callable[[], object]
 
-    def swap(self, commit: Callable[[], object]) -> None:
-        """Put a complete list of nodes into the store, and then tell the owner of this object.
-
-        Args:
-            commit: puts the list into the store.
-        """
-        commit()
-        try:
-            self._on_listed()
-        except Exception:
-            log.exception("the callback for a list of nodes failed")
+    def listed(self) -> None:
+        """Call ``on_listed``."""
+        self.on_listed()
 
     def applied(self, event: core.WatchEvent) -> None:
         """Call ``on_deleted`` with the node's name if the watch event is a deletion."""
-        if event.type != "DELETED":
-            return
-        try:
-            self._on_deleted(event.name)
-        except Exception:
-            log.exception("the callback for the deletion of node %s failed", event.name)
+        if event.type == "DELETED":
+            self.on_deleted(event.name)

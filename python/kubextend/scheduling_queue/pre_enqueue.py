@@ -8,7 +8,7 @@ from kubextend.errors import PluginError
 from kubextend.framework.plugin import PreEnqueuePlugin
 from kubextend.framework.status import Status
 from kubextend.framework.wrong_answer import check_status, wrong_answer
-from kubextend.queue.order import Failed
+from kubextend.scheduling_queue.order import Failed
 
 __all__ = ["PreEnqueue"]
 

@@ -5,20 +5,15 @@ queue releases only a few pods at a time. The package does not call the Kubernet
 report pods to the queue, and remove the gates of the pods that the queue names.
 """
 
-from kubextend.queue.entry import QueueEntry, State, info_of
-from kubextend.queue.gated_pod_queue import (
-    FairQueuing,
-    SchedulingQueue,
-    Settings,
-    Strategy,
-)
-from kubextend.queue.order import Failed, Order
-from kubextend.queue.pre_enqueue import PreEnqueue
-from kubextend.queue.queue_runner import QueueRunner
+from kubextend.scheduling_queue.gated_pods import SchedulingQueue
+from kubextend.scheduling_queue.item import QueueEntry, State, info_of
+from kubextend.scheduling_queue.order import Failed, Order
+from kubextend.scheduling_queue.pre_enqueue import PreEnqueue
+from kubextend.scheduling_queue.runner import QueueRunner
+from kubextend.scheduling_queue.settings import Settings, Strategy
 
 __all__ = [
     "Failed",
-    "FairQueuing",
     "Order",
     "PreEnqueue",
     "QueueEntry",

@@ -9,20 +9,21 @@ from __future__ import annotations
 import inspect
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from kubextend.cluster.object_store import ObjectStats, ObjectStore
-from kubextend.cluster.reflector import Kind, Reflector
+from kubextend.cluster.debounce import Debounce
+from kubextend.cluster.objects import ObjectStore
+from kubextend.cluster.watch import Kind, Reflector
 from kubextend.errors import NotListedError, PluginError
 from kubextend.framework.wrong_answer import wrong_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-    from typing import TypeAlias
 
     from kubextend.cluster.client import Cluster
-    from kubextend.cluster.object_store import Key
+    from kubextend.cluster.watch import Key
     from kubextend.framework.informer import (
         IndexFunction,
         Informer,
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     )
     from kubextend.metrics import Metrics
 
-    _Change: TypeAlias = tuple[KubeObject | None, KubeObject | None]
-
-JOIN_S: Final = 2.0
 POINT: Final = "Informer"
 """What the failure of an index function or a handler is counted under."""
 
@@ -82,12 +80,12 @@ class Informers:
         Args:
             names: names of resources; an unknown name counts as not listed.
         """
-        missing = []
-        for name in sorted(names):
-            followed = self._followed.get(name)
-            if followed is None or not followed.synced:
-                missing.append(name if followed is None else followed.why_not_synced())
-        return "; ".join(missing)
+        followed = ((name, self._followed.get(name)) for name in sorted(names))
+        return "; ".join(
+            name if each is None else each.why_not_synced()
+            for name, each in followed
+            if each is None or not each.synced
+        )
 
     def last_error(self) -> str | None:
         """Return the last error of each informer that is not synced; None: there is no error."""
@@ -101,18 +99,18 @@ class Informers:
 
         Returns: whether a handler was called.
         """
-        called = [followed.call_handlers() for followed in self]
+        called = [handler.call_all() for each in self for handler in each.handlers()]
         return any(called)
 
     def start(self) -> None:
-        """Start to list and watch, and to call the handlers of plugins that have started."""
+        """Start to list and watch."""
         for followed in self:
             followed.start()
 
     def plugin_started(self) -> None:
-        """Start the threads of the handlers of plugins that have started, if there are none yet."""
+        """Call the handlers of a plugin that has started with what they do not know yet."""
         for followed in self:
-            followed.start_handlers()
+            followed.tell_handlers()
 
     def stop(self) -> None:
         """End the watches and the threads of the handlers."""
@@ -137,17 +135,16 @@ class _Followed:
         not_started: Callable[[], Collection[str]],
     ) -> None:
         self.resource = resource
-        selector = resource.field_selector
-        self.store = ObjectStore(str(resource), labels_only=bool(selector))
-        kind = Kind(str(resource), resource.path, selector, metadata_only=bool(selector))
-        self._reflector = (
-            None if cluster is None else Reflector(cluster, self.store, on_change, kind=kind)
-        )
+        name, selector = str(resource), resource.field_selector
+        self.store = ObjectStore(name, labels_only=bool(selector))
+        self._reflector = None
+        if cluster is not None:
+            kind = Kind(name, resource.path, ObjectStore.keys, selector, bool(selector))
+            self._reflector = Reflector(cluster, self.store, on_change, kind=kind)
         self._on_failure = on_failure
         self._not_started = not_started
         self._lock = threading.Lock()
         self._handlers: dict[tuple[Owner, OnChange], _Handler] = {}
-        self._started = False
 
     @property
     def synced(self) -> bool:
@@ -165,7 +162,7 @@ class _Followed:
         reflector, resource = self._reflector, str(self.resource)
         assert reflector is not None  # noqa: S101  only a test has no cluster
         metrics.scrape(reflector.METRICS, lambda: reflector, resource=resource)
-        metrics.scrape(ObjectStats.METRICS, self.store.stats, resource=resource)
+        metrics.scrape(ObjectStore.METRICS, lambda: self.store, resource=resource)
 
     def why_not_synced(self) -> str:
         """Return why plugins cannot read the objects now, in words that do not vary."""
@@ -174,57 +171,36 @@ class _Followed:
         return f"{self.resource} are not listed yet"
 
     def failed(self, owner: Owner, what: str, error: Exception) -> None:
-        """Report that a plugin's function raised.
-
-        Args:
-            owner: the plugin.
-            what: names the function.
-            error: the exception.
-        """
+        """Report that a plugin's function, which ``what`` names, raised."""
         failure = PluginError.of(owner.plugin, POINT, error, f"{what} of {self.resource}: ")
         failure.profile = owner.profile
         self._on_failure(failure)
 
+    def handlers(self) -> list[_Handler]:
+        """Return the handlers of all plugins."""
+        return list(self._handlers.values())
+
+    def tell_handlers(self) -> None:
+        """Let each handler look soon for objects that changed; never wait."""
+        for handler in self.handlers():
+            handler.thread.notify()
+
     def add_handler(self, owner: Owner, function: OnChange) -> None:
         """Call a plugin's function for each object and each change, on a thread of its own."""
         with self._lock:
-            if (owner, function) in self._handlers:
-                # A start that failed is repeated.
-                return
-            failed = partial(self.failed, owner, "the handler of changes")
-            handler = _Handler(self.store, function, failed, f"kubextend-on-{self.resource}")
-            self._handlers[owner, function] = handler
-        self.start_handlers()
+            # A start that failed is repeated.
+            if (owner, function) not in self._handlers:
+                handler = _Handler(self, owner, function)
+                self._handlers[owner, function] = handler
+                if self._reflector is not None:
+                    handler.thread.start()
 
-    def call_handlers(self) -> bool:
-        """Call started plugins' handlers on this thread until they know each object's last state.
-
-        The function of a handler may add a handler.
-
-        Returns: whether a handler was called.
-        """
-        called = [handler.call_all() for handler in self._of_started_plugins()]
-        return any(called)
-
-    def start_handlers(self) -> None:
-        """Start the threads of the handlers whose plugins have started."""
-        with self._lock:
-            for handler in self._of_started_plugins() if self._started else ():
-                handler.start()
-
-    def _of_started_plugins(self) -> list[_Handler]:
-        missing = self._not_started()
-        return [
-            handler
-            for (owner, _), handler in list(self._handlers.items())
-            if owner.plugin not in missing
-        ]
+    def has_started(self, owner: Owner) -> bool:
+        """Return whether the plugin's ``start`` has ended."""
+        return owner.plugin not in self._not_started()
 
     def start(self) -> None:
-        """Start to list and watch, and to call handlers of started plugins."""
-        with self._lock:
-            self._started = True
-        self.start_handlers()
+        """Start to list and watch."""
         if self._reflector is not None:
             self._reflector.start()
 
@@ -232,29 +208,26 @@ class _Followed:
         """End the watch and the threads of the handlers."""
         if self._reflector is not None:
             self._reflector.stop()
-        with self._lock:
-            self._started = False
-            handlers = list(self._handlers.values())
-        for handler in handlers:
-            handler.stop()
+        for handler in self.handlers():
+            handler.thread.stop()
 
 
+@dataclass(frozen=True, slots=True)
 class PluginInformer:
     """The informer of one resource for one plugin; implements ``framework.informer.Informer``.
 
-    Args:
+    Attributes:
         followed: the resource, shared by all plugins.
         owner: the plugin.
     """
 
-    def __init__(self, followed: _Followed, owner: Owner) -> None:
-        self._followed = followed
-        self._owner = owner
+    followed: _Followed
+    owner: Owner
 
     @property
     def synced(self) -> bool:
         """Whether the objects are listed, and the API serves the resource."""
-        return self._followed.synced
+        return self.followed.synced
 
     def get(self, namespace: str, name: str) -> KubeObject | None:
         """Return an object; None if the API has no such object.
@@ -281,8 +254,8 @@ class PluginInformer:
             name: the name of the index; an earlier index of this plugin and name is replaced.
             function: returns the values by which an object is found.
         """
-        failed = partial(self._followed.failed, self._owner, f"the index {name}")
-        self._followed.store.add_index((self._owner, name), function, failed)
+        failed = partial(self.followed.failed, self.owner, f"the index {name}")
+        self.followed.store.add_index((self.owner, name), function, failed)
 
     def by_index(self, name: str, value: Hashable) -> Sequence[KubeObject]:
         """Return the objects for which the function of an index returned a value.
@@ -291,7 +264,7 @@ class PluginInformer:
             KeyError: the plugin has added no index of this name.
             NotListedError: the objects are not listed yet.
         """
-        return self._listed().by_index((self._owner, name), value)
+        return self._listed().by_index((self.owner, name), value)
 
     def on_change(self, function: OnChange) -> None:
         """Call a function for each object that there is, and for each change from then on.
@@ -300,111 +273,61 @@ class PluginInformer:
             function: called with the object before and after the change, once the plugin's
                 ``start`` has ended.
         """
-        self._followed.add_handler(self._owner, function)
+        self.followed.add_handler(self.owner, function)
 
     def _listed(self) -> ObjectStore:
-        if not self._followed.synced:
-            raise NotListedError(self._followed.why_not_synced())
-        return self._followed.store
+        if not self.followed.synced:
+            raise NotListedError(self.followed.why_not_synced())
+        return self.followed.store
 
 
 class _Handler:
     """Calls one function with the last state of each changed object, on a thread of its own.
 
     Args:
-        store: the objects.
+        followed: the resource.
+        owner: the plugin.
         function: called with the object that the last call had, and with the object as it is now.
-        failed: called with the exception if the function raises.
-        name: the name of the thread.
+
+    Attributes:
+        thread: calls ``call_all`` soon after each change.
     """
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        function: OnChange,
-        failed: Callable[[Exception], object],
-        name: str,
-    ) -> None:
-        self._store = store
+    def __init__(self, followed: _Followed, owner: Owner, function: OnChange) -> None:
+        self.thread = Debounce(self.call_all, f"kubextend-on-{followed.resource}")
+        self._followed = followed
+        self._owner = owner
         self._function = function
-        self._failed = failed
-        self._changed = threading.Condition()
-        # At most the keys that the store has and those that the function still has to forget.
-        self._pending: OrderedDict[Key, None] = OrderedDict()
+        # Each key once, in the order of the changes; the watch adds to it.
+        self._changed: OrderedDict[Key, None] = OrderedDict()
         self._known: dict[Key, KubeObject] = {}
-        self._stopped = False
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        store.listen(self._tell)
-
-    def start(self) -> None:
-        """Start the thread, if it has not been started."""
-        if self._thread.ident is None:
-            self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread; wait up to 2 s if the function is running."""
-        with self._changed:
-            self._stopped = True
-            self._changed.notify()
-        if self._thread.is_alive():
-            self._thread.join(JOIN_S)
-
-    def _tell(self, keys: Iterable[Key]) -> None:
-        with self._changed:
-            for key in keys:
-                if key in self._known or self._store.get(key) is not None:
-                    self._pending.setdefault(key)
-                else:
-                    # The object came and went while the function was busy.
-                    self._pending.pop(key, None)
-            self._changed.notify()
+        followed.store.listen(self._note)
 
     def call_all(self) -> bool:
-        """Call the function on this thread until it knows the last state of each object.
+        """Call the function on this thread for each object that changed since its last call.
 
-        Returns: whether the function was called.
+        Returns: whether the function was called; not before the plugin has started.
         """
         called = False
-        while (change := self._taken()) is not None:
-            self._call(change)
-            called = True
+        while self._changed and self._followed.has_started(self._owner):
+            key, _ = self._changed.popitem(last=False)
+            before, now = self._known.pop(key, None), self._followed.store.get(key)
+            if now is not None:
+                self._known[key] = now
+            # An object may have come and gone meanwhile.
+            if before is not now and not self.thread.is_stopped:
+                self._call(before, now)
+                called = True
         return called
 
-    def _run(self) -> None:
-        while (change := self._awaited()) is not None:
-            self._call(change)
+    def _note(self, key: Key) -> None:
+        self._changed[key] = None
+        self.thread.notify()
 
-    def _awaited(self) -> _Change | None:
-        """Wait for a change, and return it; None once the thread is to end."""
-        with self._changed:
-            while not (self._pending or self._stopped):
-                self._changed.wait()
-            return None if self._stopped else self._taken()
-
-    def _taken(self) -> _Change | None:
-        """Return the object that the function knows, and as it is now; None: nothing changed.
-
-        The lock is held until ``_known`` is right: ``_tell`` decides by it whether a deletion
-        matters to the function.
-        """
-        with self._changed:
-            if not self._pending:
-                return None
-            key = self._pending.popitem(last=False)[0]
-            before, now = self._known.get(key), self._store.get(key)
-            if now is None:
-                self._known.pop(key, None)
-            else:
-                self._known[key] = now
-            return before, now
-
-    def _call(self, change: _Change) -> None:
-        before, now = change
-        if before is now:
-            return
+    def _call(self, before: KubeObject | None, now: KubeObject | None) -> None:
         try:
             answer = self._function(before, now)
             if inspect.iscoroutine(answer):
                 raise wrong_answer(answer, "None")  # noqa: TRY301  reported as any other
         except Exception as error:  # noqa: BLE001  a plugin's code
-            self._failed(error)
+            self._followed.failed(self._owner, "the handler of changes", error)

@@ -1,12 +1,15 @@
 """Orders pods by a QueueSort plugin, and by priority and time if the plugin fails."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kubextend import core
 from kubextend.errors import PluginError
 from kubextend.framework.plugin import QueuedPodInfo, QueueSortPlugin
 from kubextend.framework.wrong_answer import wrong_answer
-from kubextend.queue.entry import Entry
+
+if TYPE_CHECKING:
+    from kubextend.scheduling_queue.item import Ticket
 
 __all__ = ["Failed", "Order"]
 
@@ -29,7 +32,7 @@ class Order:
         self._plugin = plugin
         self._failed = failed
 
-    def before(self, a: Entry, b: Entry) -> bool:
+    def before(self, a: "Ticket", b: "Ticket") -> bool:
         """Return whether the queue releases ``a`` before ``b``."""
         try:
             if self._less(a.info, b.info):
@@ -37,10 +40,10 @@ class Order:
             if self._less(b.info, a.info):
                 return False
         except BaseException as error:  # noqa: BLE001 - SystemExit or a panic: no pod may be lost
-            pods = f"for {_name(a.pod)} and {_name(b.pod)}: "
+            pods = f"for {_name(a.info.pod)} and {_name(b.info.pod)}: "
             self._failed(PluginError.of(self._plugin.name, "queueSort", error, pods))
-            return a.scheduler_order < b.scheduler_order
-        return a.sequence < b.sequence
+            return _scheduler_order(a) < _scheduler_order(b)
+        return a.member.sequence < b.member.sequence
 
     def _less(self, a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
         less: object = self._plugin.less(a, b)
@@ -51,3 +54,8 @@ class Order:
 
 def _name(pod: core.Pod) -> str:
     return f"{pod.namespace}/{pod.name}"
+
+
+def _scheduler_order(ticket: "Ticket") -> tuple[int, float, int]:
+    """A sort key that orders pods as kube-scheduler does: by priority, then by time."""
+    return -(ticket.info.pod.priority or 0), ticket.info.timestamp, ticket.member.sequence

@@ -1,7 +1,7 @@
 """Runs a scheduling queue on a thread: passes events to the queue, and releases its pods.
 
-No other module of ``kubextend.queue`` has a thread. The runner calls plugins on its thread, so a
-plugin that hangs stops the queue and nothing else.
+No other module of the package has a thread. The runner calls plugins on its thread, so a plugin
+that hangs stops the queue and nothing else.
 """
 
 import logging
@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Final, TypeVarTuple
+from typing import TYPE_CHECKING, Final, TypeVarTuple
 
 from kubextend import core
-from kubextend.queue.entry import State
-from kubextend.queue.gated_pod_queue import SchedulingQueue
+from kubextend.scheduling_queue.gated_pods import SchedulingQueue
+
+if TYPE_CHECKING:
+    from kubextend.scheduling_queue.item import State
 
 __all__ = ["QueueRunner"]
 
@@ -36,27 +38,19 @@ class QueueRunner:
     Args:
         queue: the queue, which nobody else may use.
         release: begins to remove a pod's gate; must not wait, and reports the result by
-            ``tell`` and the queue's ``released``, ``forget``, ``refused``, ``refused_once`` or
-            ``returned``.
-        leads: returns whether this replica is the one that releases pods.
-        clock: returns the present time in monotonic seconds.
+            ``tell`` and the queue's ``released``, ``forget``, ``refused`` or ``returned``.
     """
 
-    def __init__(
-        self,
-        queue: SchedulingQueue,
-        release: Callable[[core.Pod], object],
-        leads: Callable[[], bool],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, queue: SchedulingQueue, release: Callable[[core.Pod], object]) -> None:
         self._queue = queue
         self._release = release
-        self._leads = leads
-        self._clock = clock
         self._busy_since_s: float | None = None
         self._inbox: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kubextend-queue", daemon=True)
+        # What any thread may read of the queue.
+        self.counts: Callable[[], dict[State, int]] = queue.counts
+        self.why_waiting: Callable[[str], str] = queue.why_waiting
 
     def start(self) -> None:
         """Start the queue's thread, which releases pods while this replica leads."""
@@ -80,36 +74,31 @@ class QueueRunner:
 
     def wake(self) -> None:
         """Make the queue look for pods to release, because the Lease or a plugin's data changed."""
-        self._inbox.put(_nothing)
-
-    def counts(self) -> dict[State, int]:
-        """Return how many pods of the queue are in each state. Any thread may call."""
-        return self._queue.counts()
-
-    def why_waiting(self, uid: str) -> str:
-        """Return what holds a pod back; "" if that is not known. Any thread may call."""
-        return self._queue.why_waiting(uid)
+        self._inbox.put(lambda: None)
 
     def why_not_alive(self) -> str:
         """Return why the queue is stuck, for the probe `/livez`; empty if it is not stuck."""
         since_s = self._busy_since_s
-        stuck_s = 0.0 if since_s is None else self._clock() - since_s
+        stuck_s = 0.0 if since_s is None else time.monotonic() - since_s
         if stuck_s < STUCK_S:
             return ""
         return f"the queue is stuck in a plugin's less or pre_enqueue for {stuck_s:.0f} s"
 
-    def turn(self, wait_s: float | None) -> float | None:
-        """Wait at most ``wait_s`` for an event, process all events, and release pods that are due.
+    def _run(self) -> None:
+        wait_s: float | None = None
+        while not self._stopped.is_set():
+            wait_s = self._turn(self._told(wait_s))
 
-        Only the runner's own thread and tests call this method.
+    def _turn(self, event: Callable[[], object] | None) -> float | None:
+        """Pass all events to the queue, and release pods that are due.
 
         Returns: the seconds until the next turn if no event comes; None: for ever.
         """
-        told = self._told(wait_s)
-        self._busy_since_s = self._clock()
+        self._busy_since_s = time.monotonic()
         try:
-            told()
-            self._take_in()
+            while event is not None:
+                event()
+                event = self._told(0.0)
             return self._send_out()
         except Exception:
             _LOGGER.exception("the queue failed unexpectedly")
@@ -117,37 +106,20 @@ class QueueRunner:
         finally:
             self._busy_since_s = None
 
-    def _run(self) -> None:
-        wait_s: float | None = None
-        while not self._stopped.is_set():
-            wait_s = self.turn(wait_s)
-
-    def _told(self, wait_s: float | None) -> Callable[[], object]:
-        """Wait at most ``wait_s`` seconds for the next event, and return the event."""
+    def _told(self, wait_s: float | None) -> Callable[[], object] | None:
+        """Wait at most ``wait_s`` seconds for the next event; None: there is none."""
         try:
-            return self._inbox.get(timeout=wait_s)
+            return self._inbox.get(timeout=wait_s) if wait_s != 0.0 else self._inbox.get_nowait()
         except Empty:
-            return _nothing
-
-    def _take_in(self) -> None:
-        """Pass all events that have come to the queue."""
-        try:
-            while True:
-                self._inbox.get_nowait()()
-        except Empty:
-            return
+            return None
 
     def _send_out(self) -> float | None:
         """Release the pods that are due; return the seconds until the next pod may be due."""
         if self._stopped.is_set():
             return None
-        if not self._leads():
+        if not self._queue.leads():
             self._queue.expire()
             return FOLLOWER_LOOKS_S
         for pod in self._queue.due():
             self._release(pod)
         return self._queue.next_look_s()
-
-
-def _nothing() -> None:
-    """Do nothing: an event that only wakes the thread."""
