@@ -16,7 +16,7 @@ from kubextend.kube_scheduler.versions import NEWEST, KubeVersion, refuse_unread
 __all__ = ["kube_version", "node_mode", "scheduler_file"]
 
 # The oldest version with which the e2e tests run.
-_TESTED_FROM = KubeVersion(1, 33)
+_TESTED_FROM = KubeVersion(1, 34)
 # What a kube-apiserver says that was built without its version.
 # Source: kubernetes v1.36 staging/src/k8s.io/component-base/version/base.go
 _UNKNOWN_VERSION = "v0.0.0"
