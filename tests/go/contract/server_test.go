@@ -35,7 +35,7 @@ var (
 // apiServer is as much of kube-apiserver as kubextend needs to know nodes and to bind pods.
 type apiServer struct {
 	lock     sync.Mutex
-	list     []byte
+	initial  []byte
 	bindings map[string]v1.Binding
 }
 
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	api.list = listOf(watched())
+	api.initial = eventsOf(watched())
 	go func() { log.Fatal(http.Serve(listener, api)) }()
 	waitUntilReady()
 	os.Exit(m.Run())
@@ -88,23 +88,28 @@ func (fatal) Helper()                         {}
 func (fatal) Fatal(args ...any)               { log.Fatal(args...) }
 func (fatal) Fatalf(text string, args ...any) { log.Fatalf(text, args...) }
 
-func listOf(nodes []node) []byte {
-	raws := make([]string, len(nodes))
-	for i, n := range nodes {
-		raws[i] = n.raw
+// eventsOf are the initial events of a watch: each node, and the bookmark after the last of them.
+func eventsOf(nodes []node) []byte {
+	var events bytes.Buffer
+	for _, n := range nodes {
+		events.WriteString(`{"type":"ADDED","object":`)
+		// Each event is one line.
+		if err := json.Compact(&events, []byte(n.raw)); err != nil {
+			log.Fatal(err)
+		}
+		events.WriteString("}\n")
 	}
-	return []byte(`{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"100"},"items":[` + strings.Join(raws, ",") + `]}`)
+	events.WriteString(`{"type":"BOOKMARK","object":{"kind":"Node","apiVersion":"v1","metadata":{"resourceVersion":"100","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n")
+	return events.Bytes()
 }
 
 func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case r.URL.Path == "/api/v1/nodes" && r.URL.Query().Get("watch") != "":
-		w.WriteHeader(http.StatusOK)
+		_, _ = w.Write(a.initial)
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
-	case r.URL.Path == "/api/v1/nodes":
-		_, _ = w.Write(a.list)
 	case strings.HasSuffix(r.URL.Path, "/binding") && r.Method == http.MethodPost:
 		a.bind(w, r)
 	default:
