@@ -4,6 +4,7 @@ import random
 import threading
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.doors.kube_api import Request, Running, ScriptedApi, SkippingTime, lost_request, running
@@ -142,17 +143,25 @@ class Counts:
         """Let every pod pass."""
 
 
+def in_pod(
+    name: str, api: ScriptedApi, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
+    """Return the configuration of a replica in a pod, with one Lease for verbs and queue."""
+    monkeypatch.setenv("POD_NAMESPACE", "default")
+    monkeypatch.setenv("POD_NAME", name)
+    api.put_pod(name, f"uid-{name}", node="n1", phase="Running")
+    api.put_node("n1")
+    tree = queue_configuration(kubeconfig) | {"server": {"lease": {}}}
+    tree["profiles"][0]["plugins"]["filter"] = {"enabled": [{"name": "Counts"}]}
+    return tree
+
+
 def test_the_leader_releases_pods_by_the_one_lease_and_the_one_watch_of_pods(
     api: ScriptedApi, clock: SkippingTime, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("POD_NAMESPACE", "default")
-    monkeypatch.setenv("POD_NAME", "first")
-    api.put_pod("first", "uid-first", node="n1", phase="Running")
-    api.put_node("n1")
+    tree = in_pod("first", api, kubeconfig, monkeypatch)
     for name in ("a", "b", "c"):
         api.put_gated_pod(name, [GATE])
-    tree = queue_configuration(kubeconfig) | {"server": {"lease": {}}}
-    tree["profiles"][0]["plugins"]["filter"] = {"enabled": [{"name": "Counts"}]}
     with running(tree, {"Counts": Counts}) as replica:
         for name in ("a", "b"):
             clock.until(lambda name=name: name in api.released_pods())
@@ -176,12 +185,7 @@ def test_the_leader_releases_pods_by_the_one_lease_and_the_one_watch_of_pods(
 def test_an_idle_follower_costs_the_api_less_than_seven_requests_in_ten_seconds(
     api: ScriptedApi, clock: SkippingTime, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("POD_NAMESPACE", "default")
-    monkeypatch.setenv("POD_NAME", "second")
-    api.put_pod("second", "uid-second", node="n1", phase="Running")
-    api.put_node("n1")
-    tree = queue_configuration(kubeconfig) | {"server": {"lease": {}}}
-    tree["profiles"][0]["plugins"]["filter"] = {"enabled": [{"name": "Counts"}]}
+    tree = in_pod("second", api, kubeconfig, monkeypatch)
     api.lease = {"metadata": {"resourceVersion": "1"}, "spec": {"holderIdentity": "first"}}
     with running(tree, {"Counts": Counts}) as replica:
         clock.pass_s(10)
