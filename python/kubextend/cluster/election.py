@@ -89,13 +89,13 @@ class State(Enum):
     """What a replica may do."""
 
     FOLLOWER = auto()
-    """It does not hold the Lease."""
+    """The replica does not hold the Lease."""
     CATCHING_UP = auto()
-    """It holds the Lease, and does not know yet all that the leader before has decided."""
+    """The replica holds the Lease, and does not know yet all that the leader before has decided."""
     LEADING = auto()
-    """It holds the Lease, and may decide where plugins keep state."""
+    """The replica holds the Lease, and may decide where plugins keep state."""
     RESIGNED = auto()
-    """It begins nothing new, and gives the Lease back once nothing of its own is under way."""
+    """The replica begins nothing new, and gives the Lease back once its work has ended."""
 
 
 class Election:

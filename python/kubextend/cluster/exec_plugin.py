@@ -1,7 +1,8 @@
 """Runs the exec plugin of a kubeconfig's user, which prints credentials.
 
-The official Python client runs the plugin, as client-go does. That client reads no certificates
-from it, and goes on without credentials if the plugin fails; here both are read.
+The official Python client runs the plugin, as client-go does. By itself that client only logs that
+a plugin failed, in the plugin's own words, and goes on without credentials. Here a failure is an
+error without what may be a secret, and credentials say when to renew them.
 """
 
 from __future__ import annotations
